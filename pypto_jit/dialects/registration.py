@@ -1,0 +1,97 @@
+"""Registers the two dialects with MLIR: the operator table becomes IRDL, and IRDL becomes verified operations.
+
+``pypto`` has values: a tile is what an operation returns. ``pto`` is what the machine executes: one operation is one PTO
+instruction that writes the tile buffer given as its last operand.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pypto_jit._mlir import ir, irdl
+from pypto_jit.dialects.operators import INSTRUCTIONS, ROWS, Operand, Operator
+
+_TYPES = {
+    "pypto": {"tensor": ("shape", "dtype", "strides"), "tile": ("shape", "dtype", "space", "valid")},
+    "pto": {
+        "ptr": ("dtype",),
+        "tensor_view": ("shape", "dtype"),
+        "partition_tensor_view": ("shape", "dtype"),
+        "tile_buf": ("space", "dtype", "shape", "valid", "layout", "box"),
+    },
+}
+_OPERAND_TYPES = {"tile": "base @pypto::@tile", "tensor": "base @pypto::@tensor"}
+
+# Operations of ``pto`` that are not instructions of the table: name -> (operands, results). A trailing * is variadic.
+STRUCTURE = {
+    "alloc_tile": (("valid*",), ("tile",)),  # dynamic valid extents; attributes addr (bytes), buffer (plan's id)
+    "treshape": (("tile", "valid*"), ("view",)),  # the same buffer under another type, before addresses are known
+    "make_tensor_view": (("pointer", "shape_and_strides*"), ("view",)),  # attribute layout: "nd" or "dn"
+    "partition_view": (("view", "offsets_and_sizes*"), ("partition",)),
+    "get_block_idx": ((), ("index",)),
+    "get_block_num": ((), ("count",)),
+}
+
+
+def _operation(name: str, operands: list[tuple[str, str]], results: list[tuple[str, str]]) -> str:
+    lines = [f"  irdl.operation @{name} {{"]
+    for kind, entries in (("operands", operands), ("results", results)):
+        for k, (_, constraint) in enumerate(entries):
+            lines.append(f"    %{kind}{k} = irdl.{constraint.removeprefix('variadic ')}")
+        if entries:
+            variadic = ["variadic " if c.startswith("variadic ") else "" for _, c in entries]
+            listed = ", ".join(f"{entry[0]}: {variadic[k]}%{kind}{k}" for k, entry in enumerate(entries))
+            lines.append(f"    irdl.{kind}({listed})")
+    lines.append("  }")
+    return "\n".join(lines)
+
+
+def _value_operand(operand: Operand) -> tuple[str, str]:
+    if operand.kind == "indices":
+        return operand.name, "variadic is index"
+    return operand.name, _OPERAND_TYPES.get(operand.kind, "any")
+
+
+def _value_operation(row: Operator) -> str:
+    return _operation(
+        row.name, [_value_operand(o) for o in row.operands], [("result", "base @pypto::@tile")] * row.results
+    )
+
+
+def _structure_operation(name: str) -> str:
+    operands, results = STRUCTURE[name]
+    named = [(o.rstrip("*"), "variadic is index" if o.endswith("*") else "any") for o in operands]
+    return _operation(name, named, [(r, "any") for r in results])
+
+
+def _instruction_operation(name: str) -> str:
+    instruction = INSTRUCTIONS[name][0].instruction
+    assert instruction is not None
+    return _operation(name, [(o, "any") for o in (*instruction.inputs, "dst")], [])
+
+
+@cache
+def irdl_text() -> str:
+    """The IRDL module that defines both dialects."""
+    parts = []
+    for dialect, types in _TYPES.items():
+        parts.append(f"irdl.dialect @{dialect} {{")
+        for name, parameters in types.items():
+            parts.append(f"  irdl.type @{name} {{")
+            parts.extend(f"    %{p} = irdl.any" for p in parameters)
+            parts.append("    irdl.parameters(" + ", ".join(f"{p}: %{p}" for p in parameters) + ")\n  }")
+        if dialect == "pypto":
+            parts.extend(_value_operation(row) for row in ROWS)
+            # The extent of a tensor (attribute axis) that is only known at run time.
+            parts.append(_operation("dim", [("tensor", "base @pypto::@tensor")], [("extent", "is index")]))
+        else:
+            parts.extend(_structure_operation(name) for name in STRUCTURE)
+            parts.extend(_instruction_operation(name) for name in INSTRUCTIONS)
+        parts.append("}")
+    return "\n".join(parts) + "\n"
+
+
+def register(context: ir.Context) -> None:
+    """Load both dialects into a context. Takes about a millisecond; once per context."""
+    with context, ir.Location.unknown():
+        irdl.load_dialects(ir.Module.parse(irdl_text()))
