@@ -8,10 +8,12 @@ explained here, and ``torch_mlir`` (the PyPI package ``torch-mlir``, same API) i
 from __future__ import annotations
 
 import importlib
+import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 _DIALECTS = ("arith", "cf", "func", "irdl", "llvm", "scf", "vector")
+_OWN_DIALECTS = ("pypto", "pto")
 
 
 def _load(root: str) -> dict[str, Any]:
@@ -20,7 +22,25 @@ def _load(root: str) -> dict[str, Any]:
     for name in _DIALECTS:
         loaded[name] = importlib.import_module(f"{root}.dialects.{name}")
     loaded["translate_module_to_llvmir"] = loaded["llvm"].translate_module_to_llvmir
+    _announce(root)
     return loaded
+
+
+def _announce(root: str) -> None:
+    # For every operation, value and type the bindings look for Python classes of its dialect; without a module they
+    # search the import path again each time (60 us instead of 0.6 us). An empty module, seen once, is remembered; it is
+    # taken back so that another package's dialect of the same name stays importable.
+    lookup = importlib.import_module(f"{root}._mlir_libs._mlir").globals
+    for dialect in _OWN_DIALECTS:
+        name = f"{root}.dialects.{dialect}"
+        present = sys.modules.get(name)
+        if present is None:
+            sys.modules[name] = ModuleType(name)
+        try:
+            lookup._check_dialect_module_loaded(dialect)
+        finally:
+            if present is None:
+                del sys.modules[name]
 
 
 def _bind() -> tuple[str, dict[str, Any]]:
