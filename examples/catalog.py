@@ -1,0 +1,122 @@
+"""Every example kernel with inputs and its torch reference: what the demo shows, the tests check, the benchmarks time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from examples import attention, elementwise, matmul, normalization
+
+
+@dataclass(frozen=True)
+class Example:
+    """A kernel beside the torch computation it replaces.
+
+    Attributes:
+        name: unique, readable.
+        kernel: the jitted function; its last parameter is the output.
+        inputs: makes the input tensors from a seeded generator.
+        reference: the torch computation.
+        output: shape and dtype of the output.
+        tolerance: largest absolute error against the reference computed in float64 (0: equal).
+    """
+
+    name: str
+    kernel: Any
+    inputs: Callable[[torch.Generator], tuple[torch.Tensor, ...]]
+    reference: Callable[..., torch.Tensor]
+    output: tuple[tuple[int, ...], torch.dtype]
+    tolerance: float
+
+    def arguments(self, seed: int = 0) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+        """The inputs, and an output to write to."""
+        generator = torch.Generator().manual_seed(seed)
+        return self.inputs(generator), torch.empty(self.output[0], dtype=self.output[1])
+
+    def expected(self, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """The reference, computed in float64 (in int32 for integers)."""
+        wide = [t.double() if t.is_floating_point() else t.int() for t in inputs]
+        return self.reference(*wide)
+
+
+def _normal(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32):
+    return lambda g: tuple(torch.randn(shape, generator=g).to(dtype) for shape in shapes)
+
+
+def _integers(*shapes: tuple[int, ...]):
+    return lambda g: tuple(torch.randint(-128, 128, shape, generator=g, dtype=torch.int8) for shape in shapes)
+
+
+def _rms_norm(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], gamma[0], normalization.EPSILON)
+
+
+def _layer_norm(x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], gamma[0], beta[0], normalization.EPSILON)
+
+
+def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0]
+
+
+_F32, _F16, _BF16, _I32 = torch.float32, torch.float16, torch.bfloat16, torch.int32
+_WIDE = (1000, 768)
+_functional = torch.nn.functional
+
+EXAMPLES: tuple[Example, ...] = (
+    Example("add", elementwise.add, _normal(_WIDE, _WIDE), torch.add, (_WIDE, _F32), 1e-6),
+    Example(
+        "add_scale_relu",
+        elementwise.add_scale_relu,
+        _normal(_WIDE, _WIDE),
+        lambda a, b: torch.relu((a + b) * 2),
+        (_WIDE, _F32),
+        2e-6,
+    ),
+    Example("silu", elementwise.silu, _normal(_WIDE), _functional.silu, (_WIDE, _F32), 2e-6),
+    Example("gelu", elementwise.gelu, _normal(_WIDE), _functional.gelu, (_WIDE, _F32), 2e-6),
+    Example(
+        "swiglu",
+        elementwise.swiglu,
+        _normal(_WIDE, _WIDE),
+        lambda gate, up: _functional.silu(gate) * up,
+        (_WIDE, _F32),
+        5e-6,
+    ),
+    Example(
+        "softmax", normalization.softmax, _normal(_WIDE), lambda x: torch.softmax(x, dim=-1), (_WIDE, _F32), 1e-6
+    ),
+    Example("rms_norm", normalization.rms_norm, _normal(_WIDE, (1, 768)), _rms_norm, (_WIDE, _F32), 1e-5),
+    Example(
+        "layer_norm", normalization.layer_norm, _normal(_WIDE, (1, 768), (1, 768)), _layer_norm, (_WIDE, _F32), 1e-5
+    ),
+    Example(
+        "matmul fp32", matmul.matmul, _normal((300, 200), (200, 500)), torch.matmul, ((300, 500), _F32), 1e-4
+    ),
+    Example(
+        "matmul fp16", matmul.matmul, _normal((300, 200), (200, 500), dtype=_F16), torch.matmul, ((300, 500), _F32), 1e-4
+    ),
+    Example(
+        "matmul bf16",
+        matmul.matmul,
+        _normal((300, 200), (200, 500), dtype=_BF16),
+        torch.matmul,
+        ((300, 500), _BF16),
+        0.3,  # the result is rounded to bfloat16: half an ulp of values up to 64
+    ),
+    Example("matmul int8", matmul.matmul, _integers((300, 200), (200, 500)), torch.matmul, ((300, 500), _I32), 0.0),
+    Example(
+        "linear_relu",
+        matmul.linear_relu,
+        _normal((300, 200), (200, 500), (1, 500)),
+        lambda x, w, b: torch.relu(x @ w + b),
+        ((300, 500), _F32),
+        1e-4,
+    ),
+    Example(
+        "attention", attention.attention, _normal((200, 64), (333, 64), (333, 64)), _attention, ((200, 64), _F32), 1e-5
+    ),
+)

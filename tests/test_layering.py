@@ -1,0 +1,91 @@
+"""The arrows between packages run one way, and what must be cheap to import stays cheap."""
+
+from __future__ import annotations
+
+import ast
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pypto_jit
+
+PACKAGE = Path(pypto_jit.__file__).parent
+LEAVES = {"dtypes", "targets", "errors", "signature", "options"}
+# Who may import whom, besides itself and the leaves. `_jit` and `__init__` glue and may import all.
+ALLOWED = {
+    "_mlir": set(),
+    "dialects": {"_mlir"},
+    "language": {"dialects"},
+    "frontend": {"_mlir", "dialects", "language"},
+    "lowering": {"_mlir", "dialects"},
+    "runtime": set(),
+}
+MODULES = sorted(
+    m.name for m in pkgutil.walk_packages([str(PACKAGE)], prefix="pypto_jit.") if not m.name.endswith("__main__")
+)
+
+
+def _own_imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module] + [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "pypto_jit" and len(parts) > 1 and (PACKAGE / parts[1]).exists():
+                found.add(parts[1])
+            elif parts[0] == "pypto_jit" and len(parts) > 1 and (PACKAGE / f"{parts[1]}.py").exists():
+                found.add(parts[1])
+    return found
+
+
+@pytest.mark.parametrize("layer", sorted(ALLOWED))
+def test_imports_follow_the_arrows(layer):
+    paths = [PACKAGE / f"{layer}.py"] if (PACKAGE / f"{layer}.py").exists() else sorted((PACKAGE / layer).rglob("*.py"))
+    for path in paths:
+        foreign = _own_imports(path) - {layer} - LEAVES - ALLOWED[layer]
+        # pl.jit is the decorator itself, fetched when first asked for.
+        if path == PACKAGE / "language" / "__init__.py":
+            foreign -= {"_jit"}
+        assert not foreign, f"{path.relative_to(PACKAGE)} imports {sorted(foreign)}"
+
+
+@pytest.mark.parametrize("leaf", sorted(LEAVES))
+def test_leaves_import_only_leaves(leaf):
+    path = PACKAGE / f"{leaf}.py"
+    if path.exists():
+        assert _own_imports(path) <= LEAVES
+
+
+def test_mlir_is_imported_in_one_place():
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                assert node.module.split(".")[0] not in ("mlir", "torch_mlir") or path.name == "_mlir.py", path
+
+
+def test_each_module_imports_alone():
+    script = "import importlib, sys\nimportlib.import_module(sys.argv[1])\n"
+    for start in range(0, len(MODULES), 8):
+        running = [
+            (name, subprocess.Popen([sys.executable, "-c", script, name], stderr=subprocess.PIPE, text=True))
+            for name in MODULES[start : start + 8]
+        ]
+        for name, process in running:
+            _, errors = process.communicate()
+            assert process.returncode == 0, f"{name}: {errors}"
+
+
+def test_importing_the_package_loads_neither_mlir_nor_llvmlite():
+    script = (
+        "import sys, pypto_jit, pypto_jit.language\n"
+        "print([m for m in ('mlir', 'torch_mlir', 'llvmlite', 'hypothesis', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
