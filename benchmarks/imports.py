@@ -1,0 +1,40 @@
+"""What `import pypto_jit` costs beyond `import torch`, in fresh processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from rich.console import Console
+
+from benchmarks.timing import table
+
+STATEMENTS = {
+    "import pypto_jit": "import pypto_jit",
+    "import pypto_jit.language": "import pypto_jit.language",
+    "import tvm_ffi (part of the above)": "import tvm_ffi",
+    "import mlir (first compile only)": "from pypto_jit import _mlir",
+    "import llvmlite.binding (first compile only)": "import llvmlite.binding",
+}
+
+
+def milliseconds(statement: str) -> float:
+    """Best of five fresh processes, after torch is imported."""
+    script = f"import torch, time; s = time.perf_counter(); {statement}; print((time.perf_counter() - s) * 1e3)"
+    runs = [
+        float(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
+        for _ in range(5)
+    ]
+    return min(runs)
+
+
+def main() -> None:
+    """Print the table."""
+    result = table("Imports beyond torch", "statement", "ms", "budget")
+    for name, statement in STATEMENTS.items():
+        result.add_row(name, f"{milliseconds(statement):.0f}", "75" if name.startswith("import pypto_jit") else "")
+    Console(width=110).print(result)
+
+
+if __name__ == "__main__":
+    main()

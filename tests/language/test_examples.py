@@ -1,0 +1,23 @@
+"""Every example computes what torch computes in float64, on inputs of several seeds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from examples.catalog import EXAMPLES
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_example_agrees_with_torch(example, seed):
+    inputs, out = example.arguments(seed)
+    out.fill_(77)
+    assert example.kernel(*inputs, out) is out
+    error = (out.double() - example.expected(inputs).double()).abs().max().item()
+    assert error <= example.tolerance
+
+
+def test_names_are_unique():
+    names = [example.name for example in EXAMPLES]
+    assert len(set(names)) == len(names)
