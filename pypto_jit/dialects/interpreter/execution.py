@@ -1,0 +1,218 @@
+"""Runs a module of the ``pypto`` dialect: decodes each block once into steps, then runs the steps over plain values.
+
+A value at run time is a NumPy array (a tensor in global memory), a `Tile`, a Python int or a NumPy floating-point
+scalar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+from pypto_jit._mlir import ir
+from pypto_jit.dialects.interpreter import scalars
+from pypto_jit.dialects.interpreter.tiles import MEANINGS, Array, Call, poison
+from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType, parse_type
+from pypto_jit.errors import ArgumentError, InternalError, ShapeError, Span
+
+_Values = list[Any]
+_Step = Callable[[_Values], None]
+
+
+def interpret(module: ir.Module, arguments: Sequence[Array]) -> None:
+    """Run every function of a module, in order, on NumPy arrays; what the kernel stores is written into them.
+
+    Args:
+        module: tiles as values: the module as traced, or after any pass before destination passing.
+        arguments: one array per tensor parameter of the kernel, in its order, of any strides.
+
+    Raises:
+        BoundsError: the box of a load or store leaves its tensor; carries the line.
+        ArgumentError: an array does not fit its parameter.
+        InternalError: an operation that has no meaning here.
+    """
+    with module.context, ir.Location.unknown(), numpy.errstate(all="ignore"):
+        workspaces: list[Array] = []
+        for function in module.body.operations:
+            if function.operation.name == "func.func":
+                _run_function(function.operation, list(arguments), workspaces)
+
+
+def span_of(location: ir.Location) -> Span | None:
+    """The user's line of an operation; None where it has none."""
+    while location.is_a_name() or location.is_a_callsite():
+        location = location.child_loc if location.is_a_name() else location.callee
+    if not location.is_a_file():
+        return None
+    return Span(location.filename, location.start_line, location.start_col, location.end_col)
+
+
+def _run_function(function: ir.Operation, arguments: list[Array], workspaces: list[Array]) -> None:
+    block = function.regions[0].blocks[0]
+    types = [parse_type(str(argument.type)) for argument in block.arguments]
+    # A staged kernel's functions share the workspaces that follow the parameters.
+    for type_ in types[len(arguments) + len(workspaces) :]:
+        assert isinstance(type_, TensorType)
+        workspaces.append(numpy.full(type_.shape, poison(type_.dtype), type_.dtype.numpy))
+    values = [*arguments, *workspaces][: len(types)]
+    for k, (type_, array) in enumerate(zip(types, values, strict=True)):
+        _check_argument(k, type_, array)
+    decoder = _Decoder()
+    slots = [decoder.slot(argument) for argument in block.arguments]
+    steps, _ = decoder.block(block)
+    environment: _Values = [None] * len(decoder.slots)
+    for slot, value in zip(slots, values, strict=True):
+        environment[slot] = value
+    for step in steps:
+        step(environment)
+
+
+def _check_argument(position: int, type_: object, array: Array) -> None:
+    if not isinstance(type_, TensorType):
+        raise InternalError(f"argument {position} of the kernel is no tensor", found=type_)
+    fits = len(type_.shape) == array.ndim and all(
+        static in (DYNAMIC, extent) for static, extent in zip(type_.shape, array.shape, strict=True)
+    )
+    if not fits or array.dtype != type_.dtype.numpy:
+        raise ArgumentError(
+            f"argument {position} does not fit the kernel",
+            found=f"shape {list(array.shape)}, dtype {array.dtype}",
+            expected=f"shape {list(type_.shape)}, dtype {type_.dtype.numpy}",
+        )
+
+
+def _attribute(attribute: ir.Attribute) -> object:
+    if isinstance(attribute, ir.StringAttr | ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr):
+        return attribute.value
+    return attribute
+
+
+def _attributes(operation: ir.Operation) -> dict[str, object]:
+    return {named.name: _attribute(named.attr) for named in operation.attributes}
+
+
+class _Decoder:
+    """Turns blocks into steps; every SSA value has a slot in the list of run-time values."""
+
+    def __init__(self) -> None:
+        self.slots: dict[ir.Value, int] = {}
+
+    def slot(self, value: ir.Value) -> int:
+        return self.slots.setdefault(value, len(self.slots))
+
+    def block(self, block: ir.Block) -> tuple[list[_Step], list[int]]:
+        """The steps of a block, and the slots of what its terminator yields."""
+        steps: list[_Step] = []
+        for view in block.operations:
+            operation = view.operation
+            if operation.name in ("scf.yield", "func.return"):
+                return steps, [self.slot(operand) for operand in operation.operands]
+            steps.append(self.step(operation))
+        return steps, []
+
+    def step(self, operation: ir.Operation) -> _Step:
+        dialect, _, name = operation.name.partition(".")
+        operands = [self.slot(operand) for operand in operation.operands]
+        results = [self.slot(result) for result in operation.results]
+        if operation.name == "pypto.dim":
+            return _dim_step(operation, operands[0], results[0])
+        if dialect == "pypto" and name in MEANINGS:
+            return _operator_step(operation, name, operands, results)
+        if dialect == "arith":
+            return _scalar_step(operation, name, operands, results[0])
+        if operation.name == "scf.for":
+            return self.loop(operation, operands, results)
+        if operation.name == "scf.if":
+            return self.branch(operation, operands[0], results)
+        raise _unknown(operation)
+
+    def loop(self, operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:
+        block = operation.regions[0].blocks[0]
+        index, *carried = (self.slot(argument) for argument in block.arguments)
+        steps, yielded = self.block(block)
+        lower, upper, stride, *initial = operands
+        span = span_of(operation.location)
+
+        def run(values: _Values) -> None:
+            if values[stride] <= 0:
+                raise ShapeError("the step of a loop must be positive", span=span, found=values[stride])
+            current = [values[slot] for slot in initial]
+            for k in range(values[lower], values[upper], values[stride]):
+                values[index] = k
+                _assign(values, carried, current)
+                for step in steps:
+                    step(values)
+                current = [values[slot] for slot in yielded]
+            _assign(values, results, current)
+
+        return run
+
+    def branch(self, operation: ir.Operation, condition: int, results: list[int]) -> _Step:
+        arms = [self.block(region.blocks[0]) if len(region.blocks) else ([], []) for region in operation.regions]
+
+        def run(values: _Values) -> None:
+            steps, yielded = arms[0 if values[condition] else 1]
+            for step in steps:
+                step(values)
+            _assign(values, results, [values[slot] for slot in yielded])
+
+        return run
+
+
+def _assign(values: _Values, slots: list[int], new: list[Any]) -> None:
+    for slot, value in zip(slots, new, strict=True):
+        values[slot] = value
+
+
+def _unknown(operation: ir.Operation) -> InternalError:
+    return InternalError(
+        f"the interpreter has no meaning for {operation.name}", span=span_of(operation.location), found=str(operation)
+    )
+
+
+def _dim_step(operation: ir.Operation, tensor: int, result: int) -> _Step:
+    axis = ir.IntegerAttr(operation.attributes["axis"]).value
+
+    def run(values: _Values) -> None:
+        values[result] = values[tensor].shape[axis]
+
+    return run
+
+
+def _operator_step(operation: ir.Operation, name: str, operands: list[int], results: list[int]) -> _Step:
+    function = MEANINGS[name]
+    parsed = [parse_type(str(operand.type)) for operand in operation.operands]
+    types = tuple(type_ if isinstance(type_, TensorType | TileType) else None for type_ in parsed)
+    result = parse_type(str(operation.results[0].type)) if results else None
+    assert result is None or isinstance(result, TileType)
+    attributes = _attributes(operation)
+    span = span_of(operation.location)
+
+    def run(values: _Values) -> None:
+        made = function(Call(tuple(values[slot] for slot in operands), types, result, attributes, span))
+        if results:
+            values[results[0]] = made
+
+    return run
+
+
+def _scalar_step(operation: ir.Operation, name: str, operands: list[int], result: int) -> _Step:
+    target = str(operation.results[0].type)
+    if name == "constant":
+        constant = scalars.constant(_attribute(operation.attributes["value"]), target)
+
+        def run_constant(values: _Values) -> None:
+            values[result] = constant
+
+        return run_constant
+    sources = [str(operand.type) for operand in operation.operands]
+    predicate = ir.IntegerAttr(operation.attributes["predicate"]).value if name.startswith("cmp") else 0
+    if not scalars.known(name):
+        raise _unknown(operation)
+
+    def run(values: _Values) -> None:
+        values[result] = scalars.evaluate(name, [values[slot] for slot in operands], sources, target, predicate)
+
+    return run

@@ -1,0 +1,111 @@
+"""NumPy meanings of the operators that move or make data: load, store, full, reshape, transpose, concat, move."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy
+
+from pypto_jit.dialects.interpreter.arithmetic import scalar_array
+from pypto_jit.dialects.interpreter.rounding import convert
+from pypto_jit.dialects.interpreter.tiles import Array, Call, Tile, embed, meaning
+from pypto_jit.errors import BoundsError
+
+
+def _box_of(tensor: Array, offsets: tuple[int, ...], extents: tuple[int, ...], call: Call, verb: str) -> Array | None:
+    """The view of a tensor that a load or store touches; None for an empty box.
+
+    Raises:
+        BoundsError: the box has a negative extent, or leaves the tensor.
+    """
+    inside = all(
+        offset >= 0 and offset + extent <= size
+        for offset, extent, size in zip(offsets, extents, tensor.shape, strict=True)
+    )
+    negative = any(extent < 0 for extent in extents)
+    if not negative and 0 in extents:
+        return None
+    if negative or not inside:
+        raise BoundsError(
+            f"the box of a {verb} leaves its tensor",
+            span=call.span,
+            found=f"offsets {list(offsets)}, extents {list(extents)}",
+            expected=f"a box inside of shape {list(tensor.shape)}",
+        )
+    return tensor[tuple(slice(offset, offset + extent) for offset, extent in zip(offsets, extents, strict=True))]
+
+
+@meaning("load")
+def _load(call: Call) -> Tile:
+    tensor, *box = call.operands
+    offsets, extents = tuple(box[: tensor.ndim]), tuple(box[tensor.ndim :])
+    if any(extent > size for extent, size in zip(extents, call.tile.shape, strict=True)):
+        raise BoundsError(
+            "the valid shape of a load is larger than its tile",
+            span=call.span,
+            found=list(extents),
+            expected=f"within {list(call.tile.shape)}",
+        )
+    view = _box_of(tensor, offsets, extents, call, "load")
+    if view is None:
+        view = numpy.empty(extents, tensor.dtype)
+    return embed(view, call.tile.shape, call.tile.dtype)
+
+
+@meaning("store")
+def _store(call: Call) -> None:
+    tile, tensor, *offsets = call.operands
+    box = tile.box()
+    surplus = tile.array.ndim - tensor.ndim
+    box = box.reshape(box.shape[surplus:] if surplus > 0 else (1,) * -surplus + box.shape)
+    view = _box_of(tensor, tuple(offsets), box.shape, call, "store")
+    if view is None:
+        return
+    target = call.types[1]
+    assert target is not None
+    view[...] = box if tile.dtype == target.dtype else convert(box, tile.dtype, target.dtype, "rint")
+
+
+@meaning("create_tile")
+def _create_tile(call: Call) -> Tile:
+    blank = embed(numpy.empty((0,) * call.tile.rank, call.tile.dtype.numpy), call.tile.shape, call.tile.dtype)
+    return Tile(blank.array, blank.dtype, call.tile.valid)
+
+
+@meaning("full")
+def _full(call: Call) -> Tile:
+    value = scalar_array(call.operands[0], call.tile.dtype)
+    return embed(numpy.full(call.tile.valid, value, call.tile.dtype.numpy), call.tile.shape, call.tile.dtype)
+
+
+@meaning("reshape")
+def _reshape(call: Call) -> Tile:
+    tile = call.operands[0]
+    array = tile.array.reshape(call.tile.shape).copy()
+    if call.tile.shape == tile.shape:
+        return Tile(array, tile.dtype, tile.valid)
+    # A partly valid tile that may be reshaped is a vector: one long axis takes all its valid elements.
+    count = prod(tile.valid)
+    valid = call.tile.shape
+    if count != array.size:
+        valid = tuple(count if extent != 1 else 1 for extent in call.tile.shape)
+    return Tile(array, tile.dtype, valid)
+
+
+@meaning("transpose", "transpose_view")
+def _transpose(call: Call) -> Tile:
+    tile = call.operands[0]
+    return Tile(tile.array.T.copy(), tile.dtype, tile.valid[::-1])
+
+
+@meaning("concat")
+def _concat(call: Call) -> Tile:
+    lhs, rhs = call.operands
+    rows = lhs.valid[0]
+    box = numpy.concatenate([lhs.box(), rhs.box((rows, rhs.valid[1]))], axis=1)
+    return embed(box, call.tile.shape, call.tile.dtype)
+
+
+@meaning("move")
+def _move(call: Call) -> Tile:
+    return call.operands[0]
