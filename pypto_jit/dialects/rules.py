@@ -53,8 +53,11 @@ def check_dtype(row: Operator, dtype: DType, target: Target) -> None:
         return
     via = next((d for d in (FP32, FP16) if d in allowed and d in target.casts.get(dtype, ())), None)
     hint = None
-    if via is not None:
-        hint = f"cast first: pl.{row.name}(pl.cast(tile, pl.{via.name}), ...), and cast the result back"
+    if via is not None and any(operand.kind == "tile" for operand in row.operands):
+        rest = ", ..." if len(row.operands) > 1 else ""
+        hint = f"cast first: pl.{row.name}(pl.cast(tile, pl.{via.name}){rest}), and cast the result back"
+    elif via is not None:
+        hint = f"make it in {via.name} and cast it: pl.cast(pl.{row.name}(..., pl.{via.name}), pl.{dtype.name})"
     raise DTypeError(
         f"{row.name} does not take {dtype} on {target.name}",
         found=dtype,
@@ -179,7 +182,7 @@ def _store(row: Operator, operands: Operands, attributes: Attributes, target: Ta
     if tile.dtype != tensor.dtype and not narrowing:
         raise DTypeError(
             "store does not convert",
-            found=f"a {tile.dtype} tile into a {tensor.dtype} tensor",
+            found=f"a tile of {tile.dtype} into a tensor of {tensor.dtype}",
             expected="equal dtypes (an FP32 Acc tile may also go to FP16 or BF16)",
             hint=f"cast the tile first: pl.cast(tile, pl.{tensor.dtype.name})",
         )
@@ -215,6 +218,8 @@ def _cast(row: Operator, operands: Operands, attributes: Attributes, target: Tar
     if dtype not in allowed:
         through = next((d for d in (FP32, FP16) if d in allowed and dtype in target.casts.get(d, ())), None)
         hint = f"go through {through}: pl.cast(pl.cast(tile, pl.{through}), pl.{dtype})" if through else None
+        if dtype == tile.dtype:
+            hint = f"the tile is {dtype} already: leave the cast out"
         raise DTypeError(
             f"{target.name} has no conversion from {tile.dtype} to {dtype}",
             found=f"cast of {tile.describe()} to {dtype}",
