@@ -186,9 +186,9 @@ FIELDS: dict[str, tuple[str, str]] = {
 class RunConfig:
     """How to compile and run a kernel.
 
-    ``platform="a2a3" | "a2a3sim" | "a5" | "a5sim"`` in the constructor sets ``arch`` and ``execution_mode`` and wins over
-    both. Field names and defaults are PyPTO's; ``verification_level`` (0: off, 1: after each pass), ``emit_source_loc``,
-    ``runtime``, ``opt_level`` (0 to 3) and ``threads`` (None: torch's number) are ours.
+    ``platform="a2a3" | "a2a3sim" | "a5" | "a5sim"`` in the constructor sets ``arch`` and ``execution_mode``, and wins
+    over both. Field names and defaults are PyPTO's. Ours are ``verification_level`` (0: off, 1: after each pass),
+    ``emit_source_loc``, ``runtime``, ``opt_level`` (0 to 3) and ``threads`` (None: torch's number).
 
     Raises:
         TypeError: an axis of another type.
