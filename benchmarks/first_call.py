@@ -13,7 +13,15 @@ BUDGET = {"add": 60, "attention": 300}
 def main() -> None:
     """Print the table. Each example is compiled five times from scratch; the fastest is shown."""
     result = table(
-        "First call in a warm process, ms", "kernel", "trace", "passes", "assembly", "lower to LLVM", "LLVM", "all", "budget"
+        "First call in a warm process, ms",
+        "kernel",
+        "trace",
+        "passes",
+        "assembly",
+        "lower to LLVM",
+        "LLVM",
+        "all",
+        "budget",
     )
     warm_inputs, warm_out = EXAMPLES[0].arguments()
     EXAMPLES[0].kernel.compile(*warm_inputs, warm_out)

@@ -19,8 +19,11 @@ def cases():
         out, ref = torch.empty(shape), torch.empty(shape)
         gamma, beta = torch.randn(1, shape[1]), torch.randn(1, shape[1])
         label = f"{shape[0]}x{shape[1]} fp32"
-        yield f"add {label}", 1.0, lambda x=x, y=y, o=out: elementwise.add(x, y, o), lambda x=x, y=y, r=ref: torch.add(
-            x, y, out=r
+        yield (
+            f"add {label}",
+            1.0,
+            lambda x=x, y=y, o=out: elementwise.add(x, y, o),
+            lambda x=x, y=y, r=ref: torch.add(x, y, out=r),
         )
         yield (
             f"relu((a + b) * 2) {label}",
@@ -92,7 +95,11 @@ def main() -> None:
             ratio = best["torch"] / best["ours"]
             colour = "green" if ratio >= budget else "red"
             result.add_row(
-                name, f"{best['ours'] * 1e6:,.1f}", f"{best['torch'] * 1e6:,.1f}", f"[{colour}]{ratio:.2f}[/]", f"{budget}"
+                name,
+                f"{best['ours'] * 1e6:,.1f}",
+                f"{best['torch'] * 1e6:,.1f}",
+                f"[{colour}]{ratio:.2f}[/]",
+                f"{budget}",
             )
     Console(width=110).print(result)
 

@@ -86,18 +86,19 @@ EXAMPLES: tuple[Example, ...] = (
         (_WIDE, _F32),
         5e-6,
     ),
-    Example(
-        "softmax", normalization.softmax, _normal(_WIDE), lambda x: torch.softmax(x, dim=-1), (_WIDE, _F32), 1e-6
-    ),
+    Example("softmax", normalization.softmax, _normal(_WIDE), lambda x: torch.softmax(x, dim=-1), (_WIDE, _F32), 1e-6),
     Example("rms_norm", normalization.rms_norm, _normal(_WIDE, (1, 768)), _rms_norm, (_WIDE, _F32), 1e-5),
     Example(
         "layer_norm", normalization.layer_norm, _normal(_WIDE, (1, 768), (1, 768)), _layer_norm, (_WIDE, _F32), 1e-5
     ),
+    Example("matmul fp32", matmul.matmul, _normal((300, 200), (200, 500)), torch.matmul, ((300, 500), _F32), 1e-4),
     Example(
-        "matmul fp32", matmul.matmul, _normal((300, 200), (200, 500)), torch.matmul, ((300, 500), _F32), 1e-4
-    ),
-    Example(
-        "matmul fp16", matmul.matmul, _normal((300, 200), (200, 500), dtype=_F16), torch.matmul, ((300, 500), _F32), 1e-4
+        "matmul fp16",
+        matmul.matmul,
+        _normal((300, 200), (200, 500), dtype=_F16),
+        torch.matmul,
+        ((300, 500), _F32),
+        1e-4,
     ),
     Example(
         "matmul bf16",

@@ -1,6 +1,6 @@
 """Runs every example on real tensors, checks it against torch, and shows what a kernel becomes.
 
-    python -m examples.demo [--pto-dir DIR] [NAME ...]
+python -m examples.demo [--pto-dir DIR] [NAME ...]
 """
 
 from __future__ import annotations

@@ -68,6 +68,10 @@ INT16 = DType("INT16", "i16", 16, "int", "int16", 0)
 INT8 = DType("INT8", "i8", 8, "int", "int8", 0)
 UINT8 = DType("UINT8", "ui8", 8, "uint", "uint8", 1)
 
+# Scalars only: what loops count in and what comparisons give. No tensor or tile has them.
+INDEX = DType("INDEX", "index", 64, "int", "int64", 0)
+BOOL = DType("BOOL", "i1", 8, "bool", "bool", 6)
+
 ALL: tuple[DType, ...] = (FP32, FP16, BF16, INT32, INT16, INT8, UINT8)
 BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
 BY_MLIR: dict[str, DType] = {dtype.mlir: dtype for dtype in ALL}

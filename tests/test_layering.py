@@ -38,9 +38,9 @@ def _own_imports(path: Path) -> set[str]:
             names = [node.module] + [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
             parts = name.split(".")
-            if parts[0] == "pypto_jit" and len(parts) > 1 and (PACKAGE / parts[1]).exists():
-                found.add(parts[1])
-            elif parts[0] == "pypto_jit" and len(parts) > 1 and (PACKAGE / f"{parts[1]}.py").exists():
+            if (parts[0] == "pypto_jit" and len(parts) > 1 and (PACKAGE / parts[1]).exists()) or (
+                parts[0] == "pypto_jit" and len(parts) > 1 and (PACKAGE / f"{parts[1]}.py").exists()
+            ):
                 found.add(parts[1])
     return found
 

@@ -43,6 +43,23 @@ class Attribute:
 
 
 @dataclass(frozen=True)
+class AssemblyAttribute:
+    """How the assembly writes one of a row's attributes inside ``ins(...)``.
+
+    Attributes:
+        name: the row's attribute.
+        key: the assembly's name for it.
+        template: the assembly's value, with ``{value}`` for the row's value in capitals.
+        default: the row's value where the assembly leaves the attribute out.
+    """
+
+    name: str
+    key: str
+    template: str
+    default: str
+
+
+@dataclass(frozen=True)
 class Instruction:
     """The PTO instruction of an operator, without the ``pto.``.
 
@@ -53,7 +70,7 @@ class Instruction:
         core: ``vector``, ``cube`` or ``any``: which core executes it.
         tied: name of the input whose buffer the result must share.
         inplace: whether the result may take the buffer of an input that ends here.
-        attributes: (name of the row's attribute, name in the assembly, template of its value).
+        attributes: how the assembly writes the row's attributes.
     """
 
     mnemonic: str
@@ -62,7 +79,7 @@ class Instruction:
     core: str = "vector"
     tied: str | None = None
     inplace: bool = True
-    attributes: tuple[tuple[str, str, str], ...] = ()
+    attributes: tuple[AssemblyAttribute, ...] = ()
 
     @property
     def operation(self) -> str:
@@ -260,7 +277,7 @@ ROWS: tuple[Operator, ...] = (
             "tcvt",
             ("src",),
             inplace=False,
-            attributes=(("mode", "rmode", "#pto<round_mode {value}>"),),
+            attributes=(AssemblyAttribute("mode", "rmode", "#pto<round_mode {value}>", "rint"),),
         ),
         _both(ALL_DTYPES),
         "The value in another dtype, by one of seven rounding modes.",

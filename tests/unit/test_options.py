@@ -42,7 +42,7 @@ def test_platforms():
     assert Arch is BackendType
 
 
-@pytest.mark.parametrize(("before", "after"), itertools.product(FOUR, FOUR))
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(FOUR, FOUR)))
 def test_replace_works_in_every_combination(before, after):
     config = RunConfig(platform=before, device_id=3)
     arch, mode = FOUR[after]
