@@ -1,0 +1,130 @@
+"""From an MLIR module of func, scf, cf, arith, index, vector and llvm operations to native object code.
+
+MLIR lowers to its llvm dialect and translates to LLVM IR; llvmlite optimizes with a short pass list (loops are already
+vectorized and unrolled by the lowering, so LLVM's vectorizers have nothing to do) and emits position-independent code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pypto_jit._mlir import PassManager, ir, translate_module_to_llvmir
+from pypto_jit.errors import InternalError
+from pypto_jit.lowering.cpu.description import CpuDescription
+
+_PASSES = (
+    "convert-scf-to-cf",
+    "convert-cf-to-llvm",
+    "convert-arith-to-llvm",
+    "convert-vector-to-llvm",
+    "convert-index-to-llvm",
+    "convert-func-to-llvm",
+    "reconcile-unrealized-casts",
+)
+
+
+@dataclass(frozen=True)
+class CodegenResult:
+    """Native code of a module.
+
+    Attributes:
+        object: a relocatable object file.
+        llvm: the LLVM IR it was made from, before LLVM's optimizations.
+    """
+
+    object: bytes
+    llvm: str
+
+
+def emit_object(module: ir.Module, cpu: CpuDescription) -> CodegenResult:
+    """Compile a module, which is consumed, to object code for a processor.
+
+    Raises:
+        InternalError: the module is invalid, or holds an operation that none of the passes lowers.
+    """
+    text = to_llvm_ir(module)
+    return CodegenResult(compile_llvm_ir(text, cpu), text)
+
+
+def to_llvm_ir(module: ir.Module) -> str:
+    """Lower a module in place to the llvm dialect and give its LLVM IR.
+
+    Raises:
+        InternalError: the module is invalid, or holds an operation that none of the passes lowers.
+    """
+    operation = module.operation
+    with operation.context, ir.Location.unknown():
+        _verify(operation, "before the conversion to LLVM")
+        manager = PassManager.parse(f"builtin.module({','.join(_PASSES)})")
+        manager.enable_verifier(False)
+        try:
+            manager.run(operation)
+        except ir.MLIRError as error:
+            raise InternalError(f"a kernel could not be lowered to LLVM: {error}") from error
+        _verify(operation, "after the conversion to LLVM")
+        _check_lowered(operation)
+        return translate_module_to_llvmir(operation)
+
+
+def compile_llvm_ir(text: str, cpu: CpuDescription) -> bytes:
+    """Optimize LLVM IR and emit a position-independent object file.
+
+    Raises:
+        InternalError: LLVM refuses the IR.
+    """
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    try:
+        module = llvm.parse_assembly(text)
+    except RuntimeError as error:
+        raise InternalError(f"LLVM refuses the IR of a kernel: {error}") from error
+    module.triple = llvm.get_process_triple()
+    machine = _target_machine(llvm, cpu)
+    module.data_layout = str(machine.target_data)
+    _optimize(llvm, module, machine)
+    return machine.emit_object(module)
+
+
+def _target_machine(llvm: Any, cpu: CpuDescription) -> Any:
+    # LLVM tunes several AVX-512 processors for 256-bit vectors; the lowering has already chosen the width.
+    features = cpu.features + (",-prefer-256-bit" if cpu.vector_bytes == 64 else "")
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(cpu=cpu.name, features=features, opt=2, reloc="pic", codemodel="small")
+
+
+def _optimize(llvm: Any, module: Any, machine: Any) -> None:
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_new_gvn_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            function.add_function_attribute("nounwind")
+            passes.run(function, builder)
+
+
+def _verify(operation: ir.Operation, when: str) -> None:
+    try:
+        operation.verify()
+    except ir.MLIRError as error:
+        raise InternalError(f"a kernel's module is invalid {when}: {error}") from error
+
+
+def _check_lowered(operation: ir.Operation) -> None:
+    """Raise where an operation is left that MLIR's translation would abort the process on."""
+    left: set[str] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        name = op.name
+        if not name.startswith("llvm.") and name != "builtin.module":
+            left.add(name)
+        return ir.WalkResult.ADVANCE
+
+    operation.walk(visit)
+    if left:
+        raise InternalError("operations are left that do not lower to LLVM: " + ", ".join(sorted(left)))

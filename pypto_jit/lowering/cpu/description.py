@@ -1,0 +1,41 @@
+"""What the native engine knows of the processor it compiles for, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True)
+class CpuDescription:
+    """A processor.
+
+    Attributes:
+        name: LLVM's name of the processor (``cascadelake``).
+        features: LLVM's feature string (``+avx512f,-sse4a,...``).
+        vector_bytes: width of the widest vector register that code may use; 16, 32 or 64.
+    """
+
+    name: str
+    features: str
+    vector_bytes: int
+
+    @property
+    def lanes(self) -> int:
+        """Elements of one vector of 32-bit floats: the number of lanes every tile loop works in."""
+        return self.vector_bytes // 4
+
+
+@cache
+def host_cpu() -> CpuDescription:
+    """The processor this process runs on."""
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    if all(features.get(name) for name in ("avx512f", "avx512bw", "avx512vl", "avx512dq")):
+        width = 64
+    elif features.get("avx2") and features.get("fma"):
+        width = 32
+    else:
+        width = 16
+    return CpuDescription(llvm.get_host_cpu_name(), features.flatten(), width)
