@@ -1,0 +1,61 @@
+"""The upstream operations that assembly may contain, as data: which names share which custom syntax.
+
+The printer and the parser both read these tables. Everything the vendor's assembler lowers besides ``pto`` is here:
+``func``, structured control flow and ``arith`` on scalars.
+"""
+
+from __future__ import annotations
+
+
+def _names(dialect: str, names: str) -> frozenset[str]:
+    return frozenset(f"{dialect}.{name}" for name in names.split())
+
+
+# ``%r = arith.addi %a, %b : T``
+BINARY = _names(
+    "arith",
+    "addi subi muli divsi divui ceildivsi ceildivui floordivsi remsi remui andi ori xori shli shrsi shrui "
+    "maxsi maxui minsi minui addf subf mulf divf remf maximumf minimumf maxnumf minnumf",
+)
+# ``%r = arith.negf %a : T``
+UNARY = frozenset({"arith.negf"})
+# ``%r = arith.index_cast %a : A to B``
+CAST = _names("arith", "index_cast index_castui extsi extui extf trunci truncf sitofp uitofp fptosi fptoui bitcast")
+# ``%r = arith.cmpi slt, %a, %b : T``: the predicate is an integer attribute, in this order.
+COMPARE: dict[str, tuple[str, ...]] = {
+    "arith.cmpi": ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"),
+    "arith.cmpf": (
+        *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+        *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
+    ),
+}
+SELECT = "arith.select"
+CONSTANT = "arith.constant"
+FOR = "scf.for"
+IF = "scf.if"
+YIELD = "scf.yield"
+FUNCTION = "func.func"
+RETURN = "func.return"
+
+# Attributes that MLIR gives these operations and that only permit something: leaving them out changes no result.
+PERMISSIONS = frozenset({"overflowFlags", "fastmath", "isExact", "nneg", "operandSegmentSizes"})
+
+# Manual synchronization in text made elsewhere. One thread runs a kernel's instructions in order, so it has no effect
+# there, and what we print is synchronized by the assembler.
+SYNCHRONIZATION = _names(
+    "pto", "set_flag wait_flag set_flag_dyn wait_flag_dyn record_event wait_event barrier barrier_sync get_buf rls_buf"
+)
+
+# Attributes of instructions that only hint, and those that must have the value given (``None``: must be absent).
+HINTS = frozenset({"precisionType", "accPhase", "stPhase"})
+NEUTRAL: dict[str, str] = {
+    "atomicType": "atomic_none",
+    "reluPreMode": "no_relu",
+    "satmode": "OFF",
+    "sat_mode": "OFF",
+}
+
+# What we keep through print and parse in a comment at the end of a line, because the assembler has no place for it.
+PRAGMA = "// pypto:"
+KEPT_PREFIX = "pypto."
+KEPT = frozenset({"buffer"})

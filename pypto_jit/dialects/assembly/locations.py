@@ -1,0 +1,33 @@
+"""What a location says of the user's source, through the wrappers MLIR puts around it."""
+
+from __future__ import annotations
+
+from pypto_jit._mlir import ir
+from pypto_jit.errors import Span
+
+# A location in a file of this name ending is a line of assembly, not of the user's Python.
+ASSEMBLY_SUFFIX = ".pto"
+
+
+def file_location(location: ir.Location) -> ir.Location | None:
+    """The file location within a name, call site or fused location, or None."""
+    while not location.is_a_file():
+        if location.is_a_name():
+            location = location.child_loc
+        elif location.is_a_callsite():
+            location = location.callee
+        elif location.is_a_fused():
+            found = (file_location(inner) for inner in location.locations)
+            return next((inner for inner in found if inner is not None), None)
+        else:
+            return None
+    return location
+
+
+def span_of(location: ir.Location) -> Span | None:
+    """The span of a location, or None where it is unknown."""
+    place = file_location(location)
+    if place is None:
+        return None
+    end = place.end_col if place.end_line == place.start_line and place.end_col > place.start_col else 0
+    return Span(place.filename, place.start_line, place.start_col, end)
