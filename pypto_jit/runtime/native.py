@@ -1,0 +1,87 @@
+"""Loads object code into this process and makes its entry callable.
+
+An object file defines one entry and the table of addresses the entry works with; the loader fills the table. Code stays
+loaded for as long as its entry can be called.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from functools import cache
+from typing import Any
+
+import tvm_ffi
+
+from pypto_jit import abi
+from pypto_jit.abi import Binding
+from pypto_jit.errors import LaunchError
+from pypto_jit.runtime.threads import find_openmp
+from pypto_jit.runtime.torch_layout import find_torch_layout
+
+_lock = threading.Lock()
+_numbers = itertools.count()
+
+
+@cache
+def binding_values() -> tuple[int, ...]:
+    """The table every entry of this process is given, in the order of `pypto_jit.abi.Binding`."""
+    values = dict.fromkeys(Binding, 0)
+    process = ctypes.CDLL(None)
+    values[Binding.ALLOCATE] = ctypes.cast(process.aligned_alloc, ctypes.c_void_p).value or 0
+    values[Binding.FREE] = ctypes.cast(process.free, ctypes.c_void_p).value or 0
+    openmp = find_openmp()
+    if openmp is not None:
+        values[Binding.PARALLEL] = openmp.parallel
+        values[Binding.THREAD_NUM] = openmp.thread_num
+        values[Binding.NUM_THREADS] = openmp.num_threads
+    layout = find_torch_layout()
+    if layout is not None:
+        values[Binding.TENSOR_DELETER] = layout.tensor_deleter
+        values[Binding.TORCH_DELETER] = layout.torch_deleter
+        values[Binding.KEY_SET] = layout.key_set
+        values[Binding.KEY_SET_IGNORED] = layout.key_set_ignored
+        values[Binding.KEY_SET_PLAIN] = layout.key_set_plain
+        values[Binding.VERSION] = layout.version
+        values[Binding.VERSION_VALUE] = layout.version_value
+    return tuple(values[slot] for slot in Binding)
+
+
+@cache
+def _linker() -> Any:
+    """The process's one LLVM linker. Its own lock makes it safe for threads; creation is guarded by ours."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    machine = target.create_target_machine(opt=2, reloc="pic", codemodel="small", jit=True)
+    return llvm.create_lljit_compiler(machine)
+
+
+def load_entry(code: bytes, *, release_gil: bool = True) -> tvm_ffi.Function:
+    """Link an object file and give its entry.
+
+    Args:
+        code: a relocatable object for this processor, with the symbols `pypto_jit.abi` names.
+        release_gil: whether other Python threads may run during a call; not worth it for a call of a microsecond.
+
+    Raises:
+        LaunchError: the object does not link.
+    """
+    import llvmlite.binding as llvm
+
+    builder = llvm.JITLibraryBuilder()
+    builder.add_object_img(code).add_current_process()
+    builder.export_symbol(abi.ENTRY_SYMBOL).export_symbol(abi.BINDING_SYMBOL)
+    with _lock:
+        try:
+            library = builder.link(_linker(), f"pypto{next(_numbers)}")
+        except RuntimeError as error:
+            raise LaunchError(f"the kernel's object code does not link: {error}") from error
+    table = (ctypes.c_uint64 * len(Binding)).from_address(library[abi.BINDING_SYMBOL])
+    table[:] = binding_values()
+    entry = tvm_ffi.Function.__from_extern_c__(library[abi.ENTRY_SYMBOL], keep_alive_object=library)
+    entry.release_gil = release_gil
+    return entry

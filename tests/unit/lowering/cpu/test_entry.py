@@ -1,0 +1,299 @@
+"""The entry around hand-written kernels: what it lets through, what it refuses, and how it launches."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy
+import pytest
+import torch
+import tvm_ffi
+
+from pypto_jit import abi
+from pypto_jit.dtypes import BF16, FP32, INT8
+from pypto_jit.lowering.cpu.codegen import compile_llvm_ir
+from pypto_jit.lowering.cpu.description import host_cpu
+from pypto_jit.lowering.cpu.entry import STACK_ARENA, EntryTensor, Launch, Operand, entry_text, is_parallel
+from pypto_jit.runtime.native import load_entry
+from pypto_jit.signature import TensorSpec
+
+# out[i] = x[i] + 1 for `count` elements, block-strided; i64 arguments scale the index of x.
+KERNEL = """
+define void @bump(ptr %x, STRIDE ptr %out, i64 %index, i64 %count, ptr %arena, ptr %status) {
+entry:
+  br label %head
+head:
+  %i = phi i64 [ %index, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, COUNT
+  br i1 %more, label %body, label %exit
+body:
+  %at = mul i64 %i, SCALE
+  %from = getelementptr float, ptr %x, i64 %at
+  %value = load float, ptr %from
+  %sum = fadd float %value, 1.0
+  %to = getelementptr float, ptr %out, i64 %i
+  store float %sum, ptr %to
+  %next = add i64 %i, %count
+  br label %head
+exit:
+  ret void
+}
+"""
+# Writes the number of blocks to every element it owns, and fails where the block index says so.
+TEAM = """
+define void @team(ptr %out, ptr %scratch, i64 %index, i64 %count, ptr %arena, ptr %status) {
+  %to = getelementptr i8, ptr %out, i64 %index
+  %narrow = trunc i64 %count to i8
+  store i8 %narrow, ptr %to
+  %end = getelementptr i8, ptr %arena, i64 LAST
+  store i8 1, ptr %end
+  store i8 1, ptr %scratch
+  ret void
+}
+"""
+FAIL = """
+define void @fail(ptr %out, i64 %index, i64 %count, ptr %arena, ptr %status) {
+  store i64 7, ptr %status
+  ret void
+}
+"""
+
+
+def dense(*shape: int, dtype=FP32) -> TensorSpec:
+    return TensorSpec(shape, dtype, tuple(int(numpy.prod(shape[k + 1 :])) for k in range(len(shape))))
+
+
+def build(kernels: str, tensors, launches, workspaces=()):
+    return load_entry(compile_llvm_ir(kernels + entry_text(tensors, launches, workspaces), host_cpu()))
+
+
+def bump_entry(spec: TensorSpec, out: TensorSpec | None = None, *, in_place=frozenset({1}), work: int = 1, trips: int = -1):
+    """An entry of `bump` over ``spec``; a one-dimensional spec of dynamic stride passes the stride to the kernel."""
+    strided = spec.strides == (-1,)
+    count = int(numpy.prod(spec.shape))
+    kernel = KERNEL.replace("COUNT", str(count))
+    kernel = kernel.replace("STRIDE", "i64 %stride," if strided else "").replace("SCALE", "%stride" if strided else "1")
+    operands = [Operand("data", 0), *([Operand("stride", 0, 0)] if strided else []), Operand("data", 1)]
+    tensors = [EntryTensor(spec, in_place=in_place), EntryTensor(out or dense(*spec.shape), written=True)]
+    return build(kernel, tensors, [Launch("bump", tuple(operands), 0, trips, work)])
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3), (2, 1, 3), (1, 2, 1, 3), (2, 2, 2, 2, 2)])
+def test_launches_tensors_of_every_rank(shape):
+    entry = bump_entry(dense(*shape))
+    x, out = torch.randn(shape), torch.zeros(shape)
+    assert entry(x, out) is None
+    assert torch.equal(out, x + 1)
+
+
+@pytest.mark.parametrize(
+    ("argument", "number"),
+    [
+        (lambda x, out: (x[:1], out), 1),
+        (lambda x, out: (x, out[:, :2]), 2),
+        (lambda x, out: (x.double(), out), 1),
+        (lambda x, out: (x, out.int()), 2),
+        (lambda x, out: (x.reshape(6), out), 1),
+        (lambda x, out: (x.t().contiguous().t(), out), 1),
+        (lambda x, out: (torch._neg_view(x), out), 1),
+        (lambda x, out: (x, torch._neg_view(out)), 2),
+        (lambda x, out: (3, out), 1),
+        (lambda x, out: (x, None), 2),
+        (lambda x, out: (x, "out"), 2),
+        (lambda x, out: (x.numpy().astype("float64"), out), 1),
+        (lambda x, out: (x[:1].expand(2, 3), out), 1),
+    ],
+)
+def test_reports_the_argument_that_does_not_fit(argument, number):
+    entry = bump_entry(dense(2, 3))
+    out = torch.zeros(2, 3)
+    assert entry(*argument(torch.ones(2, 3), out)) == number
+    assert not out.any()
+
+
+def test_takes_another_count_of_arguments_as_a_mismatch():
+    entry = bump_entry(dense(2, 3))
+    x = torch.ones(2, 3)
+    assert entry(x) == entry() == entry(x, x, 1, 0, 0) == entry(x, x.clone(), "threads") == abi.ARITY
+
+
+def test_takes_numpy_and_foreign_tensors():
+    entry = bump_entry(dense(2, 3))
+    x, out = numpy.ones((2, 3), "float32"), numpy.zeros((2, 3), "float32")
+    assert entry(x, tvm_ffi.from_dlpack(out)) is None
+    assert (out == 2).all()
+
+
+def test_refuses_to_write_read_only_memory():
+    entry = bump_entry(dense(2, 3))
+    out = numpy.zeros((2, 3), "float32")
+    out.flags.writeable = False
+    frozen = tvm_ffi.from_dlpack(out.__dlpack__(max_version=(1, 0)))
+    assert entry(numpy.ones((2, 3), "float32"), frozen) == 2
+    assert entry(frozen, numpy.zeros((2, 3), "float32")) is None
+
+
+def test_refuses_fake_and_meta_tensors():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    entry = bump_entry(dense(2, 3))
+    with FakeTensorMode():
+        fake = torch.zeros(2, 3)
+    assert entry(torch.zeros(2, 3), fake) == 2
+
+
+def test_strides_of_single_elements_do_not_matter():
+    entry = bump_entry(dense(2, 1, 3))
+    out = torch.zeros(2, 1, 3)
+    assert entry(torch.ones(2, 3).as_strided((2, 1, 3), (3, 77, 1)), out) is None
+    assert (out == 2).all()
+
+
+@pytest.mark.parametrize("step", [2, 3])
+def test_reads_by_stride(step):
+    entry = bump_entry(TensorSpec((4,), FP32, (-1,)))
+    x, out = torch.randn(4 * step), torch.zeros(4)
+    assert entry(x[::step], out) is None
+    assert torch.equal(out, x[::step] + 1)
+
+
+def test_reads_by_negative_and_zero_stride():
+    entry = bump_entry(TensorSpec((4,), FP32, (-1,)))
+    x, out = numpy.arange(4, dtype="float32"), numpy.zeros(4, "float32")
+    assert entry(x[::-1], out) is None
+    assert out.tolist() == [4, 3, 2, 1]
+    assert entry(numpy.broadcast_to(x[3:], 4) if False else torch.tensor([3.0]).expand(4), out) is None
+    assert out.tolist() == [4, 4, 4, 4]
+
+
+def test_a_contiguous_tensor_is_not_taken_by_a_strided_specialization():
+    entry = bump_entry(TensorSpec((4,), FP32, (-1,)))
+    assert entry(torch.ones(4), torch.zeros(4)) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "fits"),
+    [
+        (lambda: torch.zeros(3, 4).t(), True),
+        (lambda: torch.zeros(8, 6)[::2, ::2], True),
+        (lambda: torch.zeros(4, 1).expand(4, 3), False),
+        (lambda: torch.zeros(1, 4).t().expand(4, 3), False),
+        (lambda: torch.zeros(20).as_strided((4, 3), (1, 1)), False),
+        (lambda: torch.zeros(20).as_strided((4, 3), (2, 1)), False),
+        (lambda: torch.zeros(20).as_strided((4, 3), (1, 4)), True),
+    ],
+)
+def test_writes_no_tensor_whose_elements_share_memory(make, fits):
+    out = make()
+    spec = TensorSpec((4, 3), FP32, tuple(-1 if out.stride(k) != 1 or k == 0 else 1 for k in range(2)))
+    kernel = KERNEL.replace("COUNT", "0").replace("STRIDE", "").replace("SCALE", "1")
+    tensors = [EntryTensor(dense(4, 3)), EntryTensor(spec, written=True)]
+    entry = build(kernel, tensors, [Launch("bump", (Operand("data", 0), Operand("data", 1)), 0, 1, 1)])
+    assert (entry(torch.ones(4, 3), out) is None) is fits
+
+
+def test_in_place_is_exact_and_only_where_proved():
+    x = torch.arange(9, dtype=torch.float32)
+    proved, unproved = bump_entry(dense(8)), bump_entry(dense(8), in_place=frozenset())
+    assert proved(x[:8], x[1:]) == abi.OVERLAP
+    assert proved(x[1:], x[:8]) == abi.OVERLAP
+    assert unproved(x[:8], x[:8]) == abi.OVERLAP
+    assert proved(x[:8], x[:8]) is None
+    assert x.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 8]
+    assert unproved(x[:8], x[:8], 1, abi.OVERLAP_RESOLVED) is None
+    assert x.tolist() == [2, 3, 4, 5, 6, 7, 8, 9, 8]
+
+
+def test_neighbours_do_not_overlap():
+    x = torch.zeros(16)
+    entry = bump_entry(dense(8))
+    assert entry(x[:8], x[8:]) is None
+    assert x.tolist() == [0] * 8 + [1] * 8
+
+
+def test_zero_sized_tensors_are_left_alone():
+    entry = bump_entry(dense(0, 3))
+    assert entry(torch.zeros(0, 3), torch.zeros(0, 3)) is None
+    assert entry(numpy.zeros((0, 3), "float32"), numpy.zeros((0, 3), "float32")) is None
+    assert entry(torch.zeros(3, 0), torch.zeros(0, 3)) == 1
+
+
+def test_unaligned_data_is_refused():
+    buffer = numpy.zeros(17, "uint8")
+    view = buffer[1:].view("float32") if buffer.ctypes.data % 4 == 0 else buffer[:16].view("float32")
+    assert bump_entry(dense(4))(torch.ones(4), view) == 2
+
+
+@pytest.mark.parametrize(("dtype", "torch_dtype"), [(BF16, torch.bfloat16), (INT8, torch.int8)])
+def test_distinguishes_dtypes(dtype, torch_dtype):
+    kernel = KERNEL.replace("COUNT", "0").replace("STRIDE", "").replace("SCALE", "1")
+    tensors = [EntryTensor(dense(4, dtype=dtype)), EntryTensor(dense(4), written=True)]
+    entry = build(kernel, tensors, [Launch("bump", (Operand("data", 0), Operand("data", 1)), 0, 1, 1)])
+    assert entry(torch.ones(4, dtype=torch_dtype), torch.zeros(4)) is None
+    assert entry(torch.ones(4, dtype=torch.float16), torch.zeros(4)) == 1
+    assert entry(torch.ones(4, dtype=torch.uint8), torch.zeros(4)) == 1
+
+
+def test_bumps_the_version_of_what_it_writes_and_of_nothing_else():
+    entry = bump_entry(dense(4))
+    x, out = torch.ones(4), torch.zeros(8)
+    view = out[:4]
+    with torch.no_grad():
+        entry(x, view)
+    assert (x._version, out._version, view._version) == (0, 1, 1)
+    with torch.inference_mode():
+        assert entry(x, torch.zeros(4)) is None
+    assert entry(x, torch.zeros(5)[:5]) == 2
+
+
+def team_entry(threads: int, arena: int, trips: int = -1, work: int = -1):
+    tensors = [EntryTensor(dense(8, dtype=INT8), written=True)]
+    launch = Launch("team", (Operand("data", 0), Operand("workspace", 0)), arena, trips, work)
+    return build(TEAM.replace("LAST", str(max(arena - 1, 0))), tensors, [launch], [100])
+
+
+@pytest.mark.parametrize("arena", [64, STACK_ARENA, STACK_ARENA + 1, 1 << 20])
+def test_every_thread_of_the_team_runs_its_own_block(arena):
+    out = torch.zeros(8, dtype=torch.int8)
+    entry = team_entry(3, arena)
+    assert entry(out, 3) is None
+    assert out.tolist() == [3, 3, 3, 0, 0, 0, 0, 0]
+    assert entry(out.zero_(), 1) is None
+    assert out.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_no_more_threads_than_trips_and_none_for_little_work():
+    out = torch.zeros(8, dtype=torch.int8)
+    assert team_entry(3, 64, trips=2)(out, 3) is None
+    assert out.tolist() == [2, 2, 0, 0, 0, 0, 0, 0]
+    assert team_entry(3, 64, work=100)(out.zero_(), 3) is None
+    assert out.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
+    assert not is_parallel([Launch("team", (), 0, 1, -1), Launch("team", (), 0, 9, 100)])
+
+
+def test_a_failed_check_is_reported_and_stops_the_later_kernels():
+    tensors = [EntryTensor(dense(8, dtype=INT8), written=True)]
+    fail = Launch("fail", (Operand("data", 0),), 0, 1, 1)
+    team = Launch("team", (Operand("data", 0), Operand("workspace", 0)), 64, 1, 1)
+    entry = build(FAIL + TEAM.replace("LAST", "63"), tensors, [fail, team], [100])
+    out = torch.zeros(8, dtype=torch.int8)
+    assert entry(out) == -7
+    assert not out.any()
+
+
+def test_many_threads_may_call_one_entry():
+    entry = bump_entry(dense(64), work=-1)
+    wrong = []
+
+    def call(seed: int) -> None:
+        x, out = torch.full((64,), float(seed)), torch.zeros(64)
+        for _ in range(50):
+            if entry(x, out, 2) is not None or not (out == seed + 1).all():
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=call, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
