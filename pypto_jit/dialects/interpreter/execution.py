@@ -14,6 +14,7 @@ import numpy
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.interpreter import scalars
 from pypto_jit.dialects.interpreter.tiles import MEANINGS, Array, Call, poison
+from pypto_jit.dialects.operators import BY_NAME, Operator
 from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType, parse_type
 from pypto_jit.errors import ArgumentError, InternalError, ShapeError, Span
 
@@ -89,8 +90,9 @@ def _attribute(attribute: ir.Attribute) -> object:
     return attribute
 
 
-def _attributes(operation: ir.Operation) -> dict[str, object]:
-    return {named.name: _attribute(named.attr) for named in operation.attributes}
+def _attributes(operation: ir.Operation, row: Operator) -> dict[str, object]:
+    present = operation.attributes
+    return {a.name: _attribute(present[a.name]) for a in row.attributes if a.name in present}
 
 
 class _Decoder:
@@ -187,7 +189,7 @@ def _operator_step(operation: ir.Operation, name: str, operands: list[int], resu
     types = tuple(type_ if isinstance(type_, TensorType | TileType) else None for type_ in parsed)
     result = parse_type(str(operation.results[0].type)) if results else None
     assert result is None or isinstance(result, TileType)
-    attributes = _attributes(operation)
+    attributes = _attributes(operation, BY_NAME[name])
     span = span_of(operation.location)
 
     def run(values: _Values) -> None:

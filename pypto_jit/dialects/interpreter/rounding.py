@@ -17,6 +17,7 @@ Array = NDArray
 _FORMATS: dict[DType, tuple[int, int]] = {FP32: (24, -126), FP16: (11, -14), BF16: (8, -126)}
 
 
+@numpy.errstate(invalid="ignore")
 def round_to_integral(values: Array, mode: str) -> Array:
     """Round float64 values to integral float64 values.
 
