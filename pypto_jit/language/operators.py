@@ -1,0 +1,246 @@
+"""The operator functions, generated from the rows of the operator table.
+
+A row without attributes needs nothing here: its function takes the row's operands under the language's names. Rows whose
+result depends on more than their operands have a function below that turns the language's arguments into attributes. Every
+function gets its documentation from its row.
+"""
+
+from __future__ import annotations
+
+import operator as python_operator
+from collections.abc import Callable, Iterable
+from inspect import Parameter, Signature
+from typing import Any
+
+from pypto_jit.dialects.operators import ROUND_MODES, ROWS, Operator
+from pypto_jit.dialects.types import DYNAMIC
+from pypto_jit.dtypes import ALL, INDEX, DType
+from pypto_jit.errors import DTypeError, LayoutError, ShapeError, TraceError
+from pypto_jit.language.scalars import Scalar
+from pypto_jit.language.scalars import cast as cast_scalar
+from pypto_jit.language.signatures import checked
+from pypto_jit.language.tracing import current, here
+from pypto_jit.language.values import Tensor, Tile, arithmetic, emit, tile_scalar
+from pypto_jit.targets import Space
+
+# The language's names of the table's operands.
+_UNARY = {"src": "x"}
+_SCALAR = {"src": "lhs", "scalar": "rhs"}
+_SPREAD = {"src": "lhs", "vector": "rhs"}
+
+
+def _extents(values: Any, what: str) -> tuple[Any, ...]:
+    if isinstance(values, (str, Tile, Tensor, Scalar)) or not isinstance(values, Iterable):
+        raise TraceError(f"{what} is a list", span=here(), found=values, expected="one entry per dimension")
+    return tuple(values)
+
+
+def _static(values: Any, what: str) -> tuple[int, ...]:
+    extents = []
+    for value in _extents(values, what):
+        if isinstance(value, Scalar):
+            raise ShapeError(
+                f"{what} is static",
+                span=here(),
+                found="an extent that is only known when the kernel runs",
+                hint="give the largest extent, and the run-time one in valid_shape",
+            )
+        extents.append(_integer(value, what))
+    return tuple(extents)
+
+
+def _integer(value: Any, what: str) -> int:
+    try:
+        return python_operator.index(value)
+    except TypeError:
+        raise TraceError(
+            f"{what} takes integers", span=here(), found=f"{type(value).__name__} {value!r}", expected="an integer"
+        ) from None
+
+
+def _indices(values: Any, what: str) -> tuple[Any, ...]:
+    return tuple(_index(value, what) for value in _extents(values, what))
+
+
+def _index(value: Any, what: str) -> Any:
+    if not isinstance(value, Scalar):
+        return _integer(value, what)
+    if value.dtype.is_float or value.dtype.kind == "bool":
+        raise DTypeError(f"{what} takes integers", span=here(), found=value, hint="use // instead of /")
+    return cast_scalar(value, INDEX)
+
+
+def _dtype(dtype: Any, name: str) -> DType:
+    if dtype not in ALL:
+        raise DTypeError(
+            f"{name} takes a dtype", span=here(), found=dtype, expected=", ".join(f"pl.{known}" for known in ALL)
+        )
+    return dtype
+
+
+def _space(space: Any, name: str) -> Space:
+    if not isinstance(space, Space):
+        listed = ", ".join(f"pl.Mem.{known.name.capitalize()}" for known in Space)
+        raise LayoutError(f"{name} takes a memory", span=here(), found=space, expected=listed)
+    return space
+
+
+def _ranks(name: str, rank: int, **given: tuple[Any, ...]) -> None:
+    for what, values in given.items():
+        if len(values) != rank:
+            raise ShapeError(
+                f"the {what} of {name} have one entry per dimension of the tensor",
+                span=here(),
+                found=f"{len(values)} {what}",
+                expected=rank,
+            )
+
+
+def load(
+    tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = None, target_memory: Space = Space.VEC
+) -> Any:
+    if not isinstance(tensor, Tensor):
+        return emit("load", (tensor,))
+    shape = _static(shapes, "the shape of load")
+    starts = _indices(offsets, "the offsets of load")
+    extents = shape if valid_shape is None else _indices(valid_shape, "the valid_shape of load")
+    rank = len(current("pl.load").shape(tensor))
+    _ranks("load", rank, offsets=starts, shapes=shape, extents=extents)
+    valid = tuple(DYNAMIC if isinstance(extent, Scalar) else extent for extent in extents)
+    attributes = {"shape": shape, "valid": valid, "space": _space(target_memory, "load"), "extents": extents}
+    return emit("load", (tensor,), attributes, (*starts, *extents))
+
+
+def store(tile: Any, offsets: Any, out_tensor: Any) -> Any:
+    if isinstance(tile, Tile) and isinstance(out_tensor, Tensor):
+        starts = _indices(offsets, "the offsets of store")
+        if out_tensor.type is not None:
+            _ranks("store", out_tensor.type.rank, offsets=starts)
+        emit("store", (tile, out_tensor), None, starts)
+        return out_tensor
+    if isinstance(tile, Tensor) and isinstance(offsets, Tile):
+        raise TraceError("the arguments of store are in another order", span=here(), expected="pl.store(tile, offsets, out)")
+    return emit("store", (tile, out_tensor))
+
+
+def create_tile(shape: Any, dtype: DType, target_memory: Space = Space.VEC) -> Any:
+    attributes = {
+        "shape": _static(shape, "the shape of create_tile"),
+        "dtype": _dtype(dtype, "create_tile"),
+        "space": _space(target_memory, "create_tile"),
+    }
+    return emit("create_tile", (), attributes)
+
+
+def full(shape: Any, dtype: DType, value: Any) -> Any:
+    attributes = {"shape": _static(shape, "the shape of full"), "dtype": _dtype(dtype, "full")}
+    return emit("full", (tile_scalar("full", value, dtype),), attributes)
+
+
+def cast(x: Any, target_type: DType, mode: str | int = "round") -> Any:
+    if isinstance(x, Scalar):
+        return cast_scalar(x, target_type)
+    if isinstance(mode, int) and not isinstance(mode, bool) and 0 <= mode < len(ROUND_MODES):
+        mode = ROUND_MODES[mode]
+    return emit("cast", (x,), {"dtype": _dtype(target_type, "cast"), "mode": mode})
+
+
+def reshape(x: Any, shape: Any) -> Any:
+    return emit("reshape", (x,), {"shape": _static(shape, "the shape of reshape")})
+
+
+def transpose(x: Any, axis1: int = 0, axis2: int = 1, tmp: Any = None) -> Any:
+    _scratch("transpose", tmp)
+    if isinstance(x, Tile):
+        axes = {_integer(axis, "the axes of transpose") for axis in (axis1, axis2)}
+        if {axis % x.ndim if -x.ndim <= axis < x.ndim else axis for axis in axes} != {0, 1}:
+            raise ShapeError(
+                "transpose swaps the two axes of a tile",
+                span=here(),
+                found=f"axes {axis1} and {axis2} of {x!r}",
+                expected="axes 0 and 1 of a two-dimensional tile",
+            )
+    return emit("transpose", (x,))
+
+
+def move(tile: Any, target_memory: Space, blayout: Any = None, slayout: Any = None) -> Any:
+    space = _space(target_memory, "move")
+    layout = current("pl.move").target.layouts[space]
+    for name, asked, given in (("blayout", blayout, layout.blayout), ("slayout", slayout, layout.slayout)):
+        if asked is not None and getattr(asked, "value", asked) != given:
+            raise LayoutError(
+                f"the machine has no such layout in {space.name.capitalize()}",
+                span=here(),
+                found=f"{name}={asked!r}",
+                expected=f"{name}={given!r}",
+                hint=f"leave {name} out: the compiler knows the layout of each memory",
+            )
+    return emit("move", (tile,), {"space": space})
+
+
+def _scratch(name: str, tmp: Any) -> None:
+    if tmp is not None and not isinstance(tmp, Tile):
+        raise TraceError(f"the tmp of {name} is a tile", span=here(), found=tmp, hint="leave it out: scratch is the compiler's")
+
+
+_WRITTEN = {
+    function.__name__: function for function in (load, store, create_tile, full, cast, reshape, transpose, move)
+}
+_DISPATCHED = ("add", "sub", "mul", "div", "maximum", "minimum")
+
+
+def _names(row: Operator) -> tuple[str, ...]:
+    kinds = [operand.kind for operand in row.operands]
+    if kinds == ["tile", "scalar"]:
+        table = _SCALAR
+    elif row.operands[-1].name == "vector" and row.operands[0].name == "src":
+        table = _SPREAD
+    else:
+        table = _UNARY
+    return tuple(table.get(operand.name, operand.name) for operand in row.operands)
+
+
+def _plain(row: Operator) -> Callable[..., Any]:
+    """A function for a row that is nothing but its operands; reductions also accept the scratch of PyPTO's signature."""
+    name = row.name
+    parameters = [Parameter(operand, Parameter.POSITIONAL_OR_KEYWORD) for operand in _names(row)]
+    reduction = row.rule in ("row_reduction", "column_reduction")
+    if reduction:
+        parameters.append(Parameter("tmp", Parameter.POSITIONAL_OR_KEYWORD, default=None))
+    has_scalar = any(operand.kind == "scalar" for operand in row.operands)
+    keywords = {parameter.name: k for k, parameter in enumerate(parameters)}
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        operands = list(args)
+        for key in sorted(kwargs, key=keywords.__getitem__):
+            operands.append(kwargs[key])
+        if reduction and len(operands) > 1:
+            _scratch(name, operands.pop())
+        if name in _DISPATCHED:
+            return arithmetic(name, *operands)
+        if has_scalar and isinstance(operands[0], Tile):
+            operands[1] = tile_scalar(name, operands[1], operands[0].dtype)
+        return emit(name, tuple(operands))
+
+    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return function
+
+
+def _documentation(row: Operator) -> str:
+    lines = [row.summary]
+    if row.instruction is not None:
+        lines += ["", f"PTO instruction: {row.instruction.mnemonic}."]
+    for target, dtypes in row.dtypes.items():
+        lines.append(f"Dtypes on {target}: " + ", ".join(sorted(dtype.name for dtype in dtypes)) + ".")
+    return "\n".join(lines)
+
+
+def _function(row: Operator) -> Callable[..., Any]:
+    function = _WRITTEN.get(row.name) or _plain(row)
+    function.__name__ = row.name
+    function.__qualname__ = row.name
+    function.__doc__ = _documentation(row)
+    return checked(function)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {row.name: _function(row) for row in ROWS}

@@ -1,0 +1,106 @@
+"""What the language asks of the trace in progress. The frontend implements it; here nothing is known of MLIR."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from pypto_jit.dialects.operators import Operator
+from pypto_jit.dtypes import DType
+from pypto_jit.errors import ControlFlowError, Span, TraceError
+from pypto_jit.language.location import user_span
+from pypto_jit.targets import Target
+
+if TYPE_CHECKING:
+    from pypto_jit.language.scalars import Scalar
+    from pypto_jit.language.values import Tensor, Tile
+
+
+class Trace(ABC):
+    """A kernel being traced.
+
+    Attributes:
+        target: the machine the kernel is traced for.
+    """
+
+    target: Target
+
+    @abstractmethod
+    def emit(
+        self,
+        row: Operator,
+        operands: Sequence[Tensor | Tile | Scalar],
+        attributes: dict[str, Any],
+        indices: Sequence[int | Scalar] = (),
+    ) -> Any:
+        """Record one operator of the table.
+
+        Args:
+            row: the operator.
+            operands: its operands but for indices; scalars already have the tile's dtype.
+            attributes: what the row's rule reads: its attributes, and ``shape``, ``dtype``, ``space``, ``valid``.
+            indices: the values of the row's ``indices`` operand.
+
+        Returns:
+            The resulting Tile; None where the operator has no result.
+
+        Raises:
+            PyptoError: the operands do not fit; the error points at the user's line.
+        """
+
+    @abstractmethod
+    def constant(self, value: float, dtype: DType) -> Scalar:
+        """A constant as a traced scalar."""
+
+    @abstractmethod
+    def scalar(self, name: str, operands: Sequence[Scalar], dtype: DType) -> Scalar:
+        """Record scalar arithmetic.
+
+        Args:
+            name: ``add sub mul div floordiv min max lt le gt ge eq ne and or xor select cast``.
+            operands: of one dtype, but for the condition of ``select`` (BOOL) and the operand of ``cast``.
+            dtype: of the result.
+        """
+
+    @abstractmethod
+    def extent(self, tensor: Tensor, axis: int) -> Scalar:
+        """The extent of a tensor that is only known at run time."""
+
+    @abstractmethod
+    def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        """The static shape of a tensor, with `DYNAMIC` where it is only known at run time."""
+
+    @abstractmethod
+    def unstaged(self, message: str, hint: str) -> ControlFlowError:
+        """The error for Python control flow that reached a traced value without having been rewritten."""
+
+    @abstractmethod
+    def span(self) -> Span | None:
+        """Where in the user's source the trace is."""
+
+
+CURRENT: ContextVar[Trace | None] = ContextVar("pypto_jit_trace", default=None)
+
+
+def current(what: str) -> Trace:
+    """The trace in progress.
+
+    Raises:
+        TraceError: there is none, because ``what`` is used outside of a kernel.
+    """
+    trace = CURRENT.get()
+    if trace is None:
+        raise TraceError(
+            f"{what} is used outside of a kernel",
+            span=user_span(),
+            hint="use it in a function decorated with @pypto.jit, and call that function with tensors",
+        )
+    return trace
+
+
+def here() -> Span | None:
+    """The user's line, inside or outside of a trace."""
+    trace = CURRENT.get()
+    return user_span() if trace is None else trace.span()
