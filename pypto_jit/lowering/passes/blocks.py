@@ -1,0 +1,57 @@
+"""``blocks``: the iterations of a top-level parallel loop are dealt to the blocks that run the function.
+
+A block takes every so-many-th iteration, starting at its own number. A function without such a loop runs as one block.
+"""
+
+from __future__ import annotations
+
+from pypto_jit._mlir import ir
+from pypto_jit.lowering.emitter import Emitter
+from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.tree import Body, Node, functions, read, trip_count
+
+PARALLEL = "pypto.parallel"
+TRIPS = "pypto.trips"
+
+
+def run(module: ir.Operation, lowering: Lowering) -> None:
+    """Turn the parallel loop of each function into a block-strided loop and note how many iterations it has."""
+    for function in functions(module):
+        body = read(function)
+        loop = _dealt_loop(body)
+        trips = 1
+        if loop is not None:
+            count = trip_count(loop)
+            trips = -1 if count is None else count
+            _deal(loop, Emitter(body.block, lowering.types))
+        for node in body.walk():
+            if PARALLEL in node.op.attributes:
+                del node.op.attributes[PARALLEL]
+        function.attributes[TRIPS] = ir.IntegerAttr.get(lowering.types.i64, trips)
+
+
+def _dealt_loop(body: Body) -> Node | None:
+    """The one parallel loop, if nothing outside of it writes to global memory."""
+    loops = [node for node in body.nodes if PARALLEL in node.op.attributes]
+    if len(loops) != 1:
+        return None
+    outside = [node for node in body.nodes if node is not loops[0]]
+    if any(_writes(node) for node in outside):
+        return None
+    return loops[0]
+
+
+def _writes(node: Node) -> bool:
+    return node.name == "pto.tstore" or any(_writes(inner) for body in node.bodies for inner in body.nodes)
+
+
+def _deal(loop: Node, emitter: Emitter) -> None:
+    emitter.before(loop.op)
+    lower, _, step = loop.operands[:3]
+    i64, index = emitter.types.i64, emitter.types.index
+    number = emitter.value("arith.index_cast", [emitter.value("pto.get_block_idx", (), i64)], index)
+    count = emitter.value("arith.index_cast", [emitter.value("pto.get_block_num", (), i64)], index)
+    first = emitter.arith("addi", lower, emitter.arith("muli", number, step))
+    stride = emitter.arith("muli", count, step)
+    loop.op.operands[0] = first
+    loop.op.operands[2] = stride

@@ -1,0 +1,331 @@
+"""``destination``: from tile values to tile buffers, from the ``pypto`` to the ``pto`` dialect.
+
+Every tile becomes a handle on a buffer, every operation one instruction that writes the buffer given last. Loops and ifs
+carry no tiles any more: a carried tile lives in one buffer, written in place where the old value is not needed any more
+and copied, all carried tiles at once, where it is. Valid extents that are only known at run time are carried as numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from pypto_jit._mlir import ir
+from pypto_jit.dialects.types import DYNAMIC, TileType
+from pypto_jit.errors import ShapeError
+from pypto_jit.lowering.buffers import STATIC, Buffers, Extents, TileRef
+from pypto_jit.lowering.emitter import Emitter
+from pypto_jit.lowering.layouts import as_column, lies_consecutively, transposed
+from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.tree import Body, Node, carried, functions, read
+from pypto_jit.lowering.views import Tensors
+
+
+def run(module: ir.Operation, lowering: Lowering) -> None:
+    """Convert every function of the module in place."""
+    for function in functions(module):
+        _Conversion(function, lowering).convert()
+    del module.attributes["pypto.target"]
+    module.attributes["pto.target_arch"] = ir.StringAttr.get(lowering.target.name)
+
+
+class _Conversion:
+    def __init__(self, function: ir.Operation, lowering: Lowering) -> None:
+        self._function = function
+        self._types = lowering.types
+        self._target = lowering.target
+        self._body = read(function)
+        self._emitter = Emitter(self._body.block, lowering.types)
+        self._buffers = Buffers(self._body, self._emitter, lowering.target)
+        self._tensors = Tensors(function, self._emitter)
+        self._renamed: dict[ir.Value, ir.Value] = {}
+        self._erased: list[ir.Operation] = []
+        self._dropped: list[tuple[ir.Block, int]] = []
+        self._special: dict[str, Callable[[Node], None]] = {
+            "pypto.load": self._load,
+            "pypto.store": self._store,
+            "pypto.dim": self._dim,
+            "pypto.create_tile": self._create,
+            "pypto.reshape": self._reshape,
+            "pypto.transpose_view": self._transpose_view,
+            "scf.for": self._loop,
+            "scf.if": self._branch,
+        }
+
+    def convert(self) -> None:
+        self._convert(self._body)
+        for op in reversed(self._erased):
+            op.erase()
+        for block, index in reversed(self._dropped):
+            block.erase_argument(index)
+        self._tensors.finish()
+        attributes = self._function.attributes
+        attributes["pto.entry"] = ir.UnitAttr.get()
+
+    def _convert(self, body: Body) -> None:
+        for node in body.nodes:
+            special = self._special.get(node.name)
+            if special is not None:
+                special(node)
+            elif node.row is not None:
+                self._instruction(node)
+
+    def _value(self, value: ir.Value) -> ir.Value:
+        return self._renamed.get(value, value)
+
+    def _start(self, node: Node) -> None:
+        self._emitter.before(node.op)
+        self._erased.append(node.op)
+
+    # Instructions
+
+    def _instruction(self, node: Node) -> None:
+        self._start(node)
+        row = node.row
+        assert row is not None and row.instruction is not None
+        named = {
+            operand.name: self._operand(node, operand.name, value)
+            for operand, value in zip(row.operands, node.operands, strict=True)
+            if operand.name in row.instruction.inputs
+        }
+        if row.name == "move" and self._buffers.ref(node.operands[0]).type.is_column_vector:
+            self._buffers.copy(self._buffers.ref(node.operands[0]), self._define(node))
+            return
+        if "tmp" in row.instruction.inputs:
+            source = self._buffers.ref(node.operands[0])
+            named["tmp"] = self._buffers.allocate(source.type, source.extents).handle
+        result = self._define(node)
+        attributes = {a.name: node.op.attributes[a.name] for a in row.attributes if a.name in node.op.attributes}
+        inputs = [named[name] for name in row.instruction.inputs]
+        self._emitter.emit(f"pto.{row.instruction.operation}", [*inputs, result.handle], attributes=attributes)
+
+    def _operand(self, node: Node, name: str, value: ir.Value) -> ir.Value:
+        if not self._buffers.is_tile(value):
+            return self._value(value)
+        ref = self._buffers.ref(value)
+        if name == "vector" and node.row is not None and node.row.rule == "row_expand" and ref.type.shape[0] == 1:
+            # A [1, 1] tile is stored as a row; as the vector of its one row the machine wants a column.
+            ref = self._buffers.view(ref, as_column(ref.type), ref.extents[::-1])
+        return ref.handle
+
+    def _define(self, node: Node) -> TileRef:
+        return self._buffers.define(node.results[0], self._extents(node))
+
+    def _extents(self, node: Node) -> Extents:
+        kind = self._types.tile(node.results[0])
+        assert kind is not None and node.row is not None
+        if DYNAMIC not in kind.valid:
+            return STATIC
+        refs = [self._buffers.ref(v) for v in node.operands if self._buffers.has(v)]
+        rule = node.row.rule
+        if rule == "matmul" or rule == "matmul_bias":
+            sources = ([refs[0].extents[0]], [refs[1].extents[1]])
+        elif rule == "matmul_acc":
+            sources = ([refs[0].extents[0], refs[1].extents[0]], [refs[0].extents[1], refs[2].extents[1]])
+        elif rule in ("transpose", "transpose_view"):
+            sources = ([refs[0].extents[1]], [refs[0].extents[0]])
+        elif rule == "concat":
+            sources = ([r.extents[0] for r in refs], [self._concat_columns(refs)])
+        elif rule == "reshape":
+            dynamic = [e for e in refs[0].extents if e is not None]
+            sources = (dynamic, dynamic)
+        else:
+            sources = ([r.extents[0] for r in refs], [r.extents[1] for r in refs])
+        rows, columns = (next((e for e in source if e is not None), None) for source in sources)
+        return (rows if kind.valid[0] == DYNAMIC else None, columns if kind.valid[1] == DYNAMIC else None)
+
+    def _concat_columns(self, refs: list[TileRef]) -> ir.Value | None:
+        extra = refs[1].extents[1]
+        return None if extra is None else self._emitter.arith("addi", self._emitter.index(refs[0].type.valid[1]), extra)
+
+    # Memory
+
+    def _layout(self, tile: ir.Value) -> str:
+        return "dn" if self._buffers.physical(tile).is_column_vector else "nd"
+
+    def _load(self, node: Node) -> None:
+        self._start(node)
+        tensor, tile = node.operands[0], node.results[0]
+        rank = self._types.tensor(tensor).rank
+        indices = [self._value(v) for v in node.operands[1:]]
+        offsets, sizes = indices[:rank], indices[rank:]
+        kind = self._types.tile(tile)
+        assert kind is not None
+        rows = self._product(sizes[:-1]) if kind.valid[0] == DYNAMIC else None
+        columns = sizes[-1] if kind.valid[1] == DYNAMIC else None
+        partition = self._tensors.box(tensor, self._layout(tile), offsets, sizes)
+        result = self._buffers.define(tile, (rows, columns))
+        self._emitter.emit("pto.tload", (partition, result.handle))
+
+    def _product(self, sizes: list[ir.Value]) -> ir.Value:
+        value = sizes[0]
+        for size in sizes[1:]:
+            value = self._emitter.arith("muli", value, size)
+        return value
+
+    def _store(self, node: Node) -> None:
+        self._start(node)
+        tile, tensor = node.operands[:2]
+        ref = self._buffers.ref(tile)
+        sizes = self._stored_sizes(node, ref)
+        offsets = [self._value(v) for v in node.operands[2:]]
+        partition = self._tensors.box(tensor, self._layout(tile), offsets, sizes)
+        self._emitter.emit("pto.tstore", (ref.handle, partition))
+
+    def _stored_sizes(self, node: Node, ref: TileRef) -> list[ir.Value]:
+        # "box" is the valid shape that the tile's author sees, where that is not two-dimensional.
+        kind = self._types.tile(node.operands[0])
+        assert kind is not None
+        attributes = node.op.attributes
+        valid = tuple(attributes["box"]) if "box" in attributes else kind.valid
+        rank = self._types.tensor(node.operands[1]).rank
+        leading = valid[:-1]
+        sizes: list[ir.Value] = []
+        for extent in leading:
+            if extent != DYNAMIC:
+                sizes.append(self._emitter.index(extent))
+                continue
+            assert ref.extents[0] is not None
+            others = prod(e for e in leading if e != DYNAMIC)
+            rows = ref.extents[0]
+            sizes.append(rows if others <= 1 else self._emitter.arith("divui", rows, self._emitter.index(others)))
+        sizes.append(ref.extents[1] if ref.extents[1] is not None else self._emitter.index(valid[-1]))
+        if len(sizes) > rank:
+            # The leading extents are at most one: none of them may be zero for anything to be stored.
+            extra = len(sizes) - rank
+            dropped = [s for s, v in zip(sizes[:extra], valid[:extra], strict=True) if v != 1]
+            sizes = sizes[extra:]
+            if dropped:
+                sizes[0] = self._product([sizes[0], *dropped])
+        return [self._emitter.index(1)] * (rank - len(sizes)) + sizes
+
+    def _dim(self, node: Node) -> None:
+        self._start(node)
+        extent = self._tensors.extent(node.operands[0], node.op.attributes["axis"].value)
+        node.results[0].replace_all_uses_with(extent)
+        self._renamed[node.results[0]] = extent
+
+    # Views and buffers without an instruction
+
+    def _create(self, node: Node) -> None:
+        self._start(node)
+        if DYNAMIC not in self._buffers.physical(node.results[0]).valid:
+            self._buffers.define(node.results[0], STATIC)
+
+    def _reshape(self, node: Node) -> None:
+        self._start(node)
+        source, result = self._types.tile(node.operands[0]), self._types.tile(node.results[0])
+        assert isinstance(source, TileType) and isinstance(result, TileType)
+        ref, goal = self._buffers.ref(node.operands[0]), self._buffers.physical(node.results[0])
+        gaps = [
+            tile
+            for tile, buffer in ((source, ref.type), (result, goal))
+            if not lies_consecutively(buffer, tile.shape[1])
+        ]
+        if gaps:
+            unit = 32 // source.dtype.bytes
+            raise ShapeError(
+                "reshape needs rows without padding: the machine cannot close the gaps between padded rows",
+                span=node.span,
+                found=f"{source.describe()} to {list(result.shape)}",
+                expected=f"rows of a multiple of {unit} elements (32 bytes)",
+                hint=f"make {gaps[0].shape[1]} columns a multiple of {unit}, or load the tile in its new shape",
+            )
+        self._buffers.bind(node.results[0], self._buffers.view(ref, goal, self._extents(node)))
+
+    def _transpose_view(self, node: Node) -> None:
+        self._start(node)
+        ref = self._buffers.ref(node.operands[0])
+        self._buffers.bind(node.results[0], self._buffers.view(ref, transposed(ref.type), ref.extents[::-1]))
+
+    # Control flow
+
+    def _loop(self, node: Node) -> None:
+        phis = carried(node)
+        tiles = [phi for phi in phis if self._buffers.is_tile(phi[1])]
+        body = node.bodies[0]
+        if not tiles:
+            self._convert(body)
+            return
+        emitter, buffers = self._emitter, self._buffers
+        for initial, argument, _, _ in tiles:
+            emitter.before(node.op, initial.location)
+            buffers.prepare(argument)
+        emitter.before(node.op)
+        buffers.copy_all([(initial, argument) for initial, argument, _, _ in tiles])
+        numbers = [k for k, phi in enumerate(phis) if not buffers.is_tile(phi[1])]
+        initials = [self._value(phis[k][0]) for k in numbers]
+        extents = [e for initial, *_ in tiles for e in buffers.ref(initial).extents if e is not None]
+        loop = self._replace(node, [self._value(v) for v in node.operands[:3]] + initials + extents)
+        body.block.append_to(loop.regions[0])
+        added = [body.block.add_argument(self._types.index, node.op.location) for _ in extents]
+        self._dropped.extend((body.block, k + 1) for k, phi in enumerate(phis) if buffers.is_tile(phi[1]))
+        emitter.before(body.nodes[0].op)
+        self._enter(tiles, added, 1)
+        self._convert(body)
+        self._yield(body, [(y, a) for _, a, y, _ in tiles], numbers)
+        emitter.before(node.op)
+        self._leave(node, loop, numbers, [result for *_, result in tiles])
+
+    def _enter(self, tiles: list[tuple[ir.Value, ...]], added: list[ir.Value], position: int) -> None:
+        left = iter(added)
+        for phi in tiles:
+            extents = tuple(next(left) if v == DYNAMIC else None for v in self._buffers.physical(phi[position]).valid)
+            self._buffers.stored_as(phi[position], (extents[0], extents[1]))
+
+    def _replace(self, node: Node, operands: list[ir.Value]) -> ir.Operation:
+        results = [r for r in node.results if not self._buffers.is_tile(r)]
+        count = sum(
+            v == DYNAMIC for r in node.results if self._buffers.is_tile(r) for v in self._buffers.physical(r).valid
+        )
+        kinds = [r.type for r in results] + [self._types.index] * count
+        attributes = {named.name: named.attr for named in node.op.attributes}
+        self._erased.append(node.op)
+        return self._emitter.emit(node.name, operands, kinds, attributes, regions=len(node.bodies))
+
+    def _yield(self, body: Body, tiles: list[tuple[ir.Value, ir.Value]], numbers: list[int]) -> None:
+        terminator = body.terminator
+        self._emitter.before(terminator.op)
+        extents = [
+            e if e is not None else self._emitter.index(t)
+            for value, goal in tiles
+            for e, v, t in zip(
+                self._buffers.ref(value).extents,
+                self._buffers.physical(goal).valid,
+                self._buffers.ref(value).type.valid,
+                strict=True,
+            )
+            if v == DYNAMIC
+        ]
+        self._buffers.copy_all(tiles)
+        values = [self._value(terminator.operands[k]) for k in numbers]
+        self._emitter.emit("scf.yield", [*values, *extents])
+        self._erased.append(terminator.op)
+
+    def _leave(self, node: Node, new: ir.Operation, numbers: list[int], tiles: list[ir.Value]) -> None:
+        results = list(new.results)
+        for k, value in zip(numbers, results, strict=False):
+            node.results[k].replace_all_uses_with(value)
+            self._renamed[node.results[k]] = value
+        self._enter([(tile,) for tile in tiles], results[len(numbers) :], 0)
+
+    def _branch(self, node: Node) -> None:
+        tiles = [(k, r) for k, r in enumerate(node.results) if self._buffers.is_tile(r)]
+        if not tiles:
+            for body in node.bodies:
+                self._convert(body)
+            return
+        yielded = node.bodies[0].terminator.operands
+        for k, result in tiles:
+            self._emitter.before(node.op, yielded[k].location)
+            self._buffers.prepare(result)
+        numbers = [k for k, r in enumerate(node.results) if not self._buffers.is_tile(r)]
+        self._emitter.before(node.op)
+        new = self._replace(node, [self._value(v) for v in node.operands])
+        for region, body in zip(new.regions, node.bodies, strict=True):
+            body.block.append_to(region)
+            self._convert(body)
+            pairs = [(body.terminator.operands[k], result) for k, result in tiles]
+            self._yield(body, pairs, numbers)
+        self._emitter.before(node.op)
+        self._leave(node, new, numbers, [result for _, result in tiles])

@@ -1,0 +1,180 @@
+"""The pipeline: named passes from the traced module to planned tile buffers, verified after each.
+
+`lower` is the one place that runs MLIR's pass manager on a traced module. The bindings have assertions on, so a module is
+checked before it is handed to anything that would end the process over a mistake.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pypto_jit._mlir import PassManager, ir
+from pypto_jit.errors import InternalError, PyptoError
+from pypto_jit.lowering.context import type_table
+from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.passes import (
+    blocks,
+    column_vectors,
+    dead_code,
+    destination,
+    launches,
+    legalize_2d,
+    plan,
+    spaces,
+    stage,
+)
+from pypto_jit.lowering.spans import span_of_location
+from pypto_jit.lowering.verify import verify_values
+from pypto_jit.lowering.verify_buffers import verify_buffers
+from pypto_jit.targets import Target
+
+Run = Callable[[ir.Operation, Lowering], None]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass.
+
+    Attributes:
+        name: as in ``f.lower(...)`` and in profiles.
+        level: what the module is in afterwards: ``values`` (as traced), ``flat`` (two-dimensional tiles), ``placed``
+            (operands in the memories the machine reads), ``buffers``, ``planned`` (with addresses).
+        run: our pass, or the name of an upstream one.
+    """
+
+    name: str
+    level: str
+    run: Run | str
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("cse", "values", "cse"),
+    Pass("legalize-2d", "flat", legalize_2d.run),
+    Pass("spaces", "flat", spaces.run),
+    Pass("column-vectors", "placed", column_vectors.run),
+    Pass("dead-code", "placed", dead_code.run),
+    Pass("launches", "placed", launches.run),
+    Pass("stage", "placed", stage.run),
+    Pass("destination", "buffers", destination.run),
+    Pass("canonicalize", "buffers", "canonicalize"),
+    Pass("cse-buffers", "buffers", "cse"),
+    Pass("blocks", "buffers", blocks.run),
+    Pass("plan", "planned", plan.run),
+)
+
+
+def lower(
+    module: ir.Module,
+    target: Target,
+    *,
+    dump: Callable[[str, str], None] | None = None,
+    verify: bool = True,
+    timing: Callable[[str, float], None] | None = None,
+    passes: tuple[Pass, ...] = PASSES,
+) -> ir.Module:
+    """Lower a traced module to the ``pto`` dialect, in place.
+
+    Args:
+        module: a verified module in the ``pypto`` dialect, in a context of `pypto_jit.lowering.context`.
+        target: the machine to lower for.
+        dump: called with a pass's name and the module's text after it.
+        verify: check the meaning of the module before the first and after each pass.
+        timing: called with a pass's name and the seconds it took, verification left out.
+        passes: the passes to run.
+
+    Returns:
+        The same module.
+
+    Raises:
+        PyptoError: the kernel cannot be lowered; the error names the user's line.
+        InternalError: a pass failed in a way that is no fault of the kernel.
+    """
+    lowering = Lowering(target, type_table(module.context))
+    with module.context:
+        manager = _manager(lowering, dump, verify, timing, passes)
+        trail: list[str] = []
+        handler = module.context.attach_diagnostic_handler(lambda d: _record(trail, d))
+        try:
+            if verify:
+                verify_values(module.operation, lowering, flat=False, placed=False)
+            manager.run(module.operation)
+        except PyptoError:
+            raise
+        except ir.MLIRError as error:
+            raise _explain(error, trail) from error
+        except Exception as error:
+            raise InternalError(f"a pass failed: {type(error).__name__}: {error}", notes=tuple(trail)) from error
+        finally:
+            handler.detach()
+    return module
+
+
+def _record(trail: list[str], diagnostic: ir.Diagnostic) -> bool:
+    trail.append(f"{span_of_location(diagnostic.location) or 'unknown line'}: {diagnostic.message}")
+    return True
+
+
+def _explain(error: ir.MLIRError, trail: list[str]) -> InternalError:
+    found = error.error_diagnostics
+    span = next((s for s in (span_of_location(d.location) for d in found) if s is not None), None)
+    notes = tuple(d.message for d in found) or tuple(trail)
+    return InternalError("MLIR refused the lowered kernel", span=span, notes=notes)
+
+
+def _manager(
+    lowering: Lowering,
+    dump: Callable[[str, str], None] | None,
+    verify: bool,
+    timing: Callable[[str, float], None] | None,
+    passes: tuple[Pass, ...],
+) -> PassManager:
+    manager = PassManager()
+    manager.enable_verifier(verify)
+    clock = [0.0]
+
+    def start(op: ir.Operation, _: object) -> None:
+        clock[0] = time.perf_counter()
+
+    for entry in passes:
+        if isinstance(entry.run, str):
+            manager.add(start, f"before-{entry.name}")
+            manager.add(entry.run)
+        manager.add(_step(entry, lowering, clock, dump, verify, timing), entry.name)
+    return manager
+
+
+def _step(
+    entry: Pass,
+    lowering: Lowering,
+    clock: list[float],
+    dump: Callable[[str, str], None] | None,
+    verify: bool,
+    timing: Callable[[str, float], None] | None,
+) -> Callable[[ir.Operation, object], None]:
+    def step(op: ir.Operation, _: object) -> None:
+        module = op.operation
+        if not isinstance(entry.run, str):
+            clock[0] = time.perf_counter()
+            with ir.Location.unknown():
+                entry.run(module, lowering)
+        if timing is not None:
+            timing(entry.name, time.perf_counter() - clock[0])
+        if verify:
+            _verify(module, entry, lowering)
+        if dump is not None:
+            dump(entry.name, module.get_asm(enable_debug_info=False))
+
+    return step
+
+
+def _verify(module: ir.Operation, entry: Pass, lowering: Lowering) -> None:
+    try:
+        if entry.level in ("values", "flat", "placed"):
+            verify_values(module, lowering, flat=entry.level != "values", placed=entry.level == "placed")
+        else:
+            verify_buffers(module, lowering, planned=entry.level == "planned")
+    except PyptoError as error:
+        error.notes = (*error.notes, f"found after the pass '{entry.name}'")
+        raise

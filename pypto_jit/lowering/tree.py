@@ -1,0 +1,104 @@
+"""A function as plain Python objects: what a pass looks at more than once is read from MLIR once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pypto_jit._mlir import ir
+from pypto_jit.dialects.operators import BY_NAME, Operator
+from pypto_jit.errors import Span
+from pypto_jit.lowering.spans import span_of
+
+
+@dataclass(eq=False)
+class Node:
+    """One operation: ``position`` counts operations in program order, ``end`` is the position after its regions."""
+
+    op: ir.Operation
+    name: str
+    row: Operator | None
+    operands: list[ir.Value]
+    results: list[ir.Value]
+    body: Body
+    position: int
+    bodies: list[Body] = field(default_factory=list)
+    end: int = 0
+
+    @property
+    def span(self) -> Span | None:
+        """Where in the user's source the operation comes from."""
+        return span_of(self.op)
+
+
+@dataclass(eq=False)
+class Body:
+    """The only block of a region."""
+
+    block: ir.Block
+    arguments: list[ir.Value]
+    owner: Node | None
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def terminator(self) -> Node:
+        """The last operation."""
+        return self.nodes[-1]
+
+    def walk(self) -> Iterator[Node]:
+        """Every operation in program order, those of nested regions after their owner."""
+        for node in self.nodes:
+            yield node
+            for body in node.bodies:
+                yield from body.walk()
+
+
+def functions(module: ir.Operation) -> list[ir.Operation]:
+    """The functions of a module, in order."""
+    return [op.operation for op in module.regions[0].blocks[0].operations if op.operation.name == "func.func"]
+
+
+def read(function: ir.Operation) -> Body:
+    """The body of a function as a tree."""
+    return _read_block(function.regions[0].blocks[0], None, [0])
+
+
+def _read_block(block: ir.Block, owner: Node | None, counter: list[int]) -> Body:
+    body = Body(block, list(block.arguments), owner)
+    for view in block.operations:
+        op = view.operation
+        name = op.name
+        row = BY_NAME.get(name[6:]) if name.startswith("pypto.") else None
+        node = Node(op, name, row, list(op.operands), list(op.results), body, counter[0])
+        counter[0] += 1
+        if row is None and name.startswith("scf."):
+            for region in op.regions:
+                for inner in region.blocks:
+                    node.bodies.append(_read_block(inner, node, counter))
+        node.end = counter[0]
+        body.nodes.append(node)
+    return body
+
+
+def carried(node: Node) -> list[tuple[ir.Value, ir.Value, ir.Value, ir.Value]]:
+    """What an ``scf.for`` carries: (initial value, argument, yielded value, result) for each."""
+    body = node.bodies[0]
+    return list(zip(node.operands[3:], body.arguments[1:], body.terminator.operands, node.results, strict=True))
+
+
+def constant(value: ir.Value) -> int | None:
+    """The value of an integer or index constant, else None."""
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.name == "arith.constant":
+        attribute = owner.attributes["value"]
+        if isinstance(attribute, ir.IntegerAttr):
+            return attribute.value
+    return None
+
+
+def trip_count(node: Node) -> int | None:
+    """Iterations of an ``scf.for`` whose bounds are constants, else None."""
+    lower, upper, step = (constant(v) for v in node.operands[:3])
+    if lower is None or upper is None or step is None or step <= 0:
+        return None
+    return max(0, -((lower - upper) // step))

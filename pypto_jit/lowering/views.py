@@ -1,0 +1,104 @@
+"""The boxes of tensors in global memory that loads and stores move, and the function arguments they come from."""
+
+from __future__ import annotations
+
+from pypto_jit._mlir import ir
+from pypto_jit.dialects.types import DYNAMIC, PartitionType, PointerType, TensorType, TensorViewType
+from pypto_jit.lowering.emitter import Emitter
+from pypto_jit.lowering.tree import constant
+
+
+class Tensors:
+    """The tensor arguments of one function, as pointers with extents and strides.
+
+    The function gets its new arguments when this is made; its tensor arguments stay until `finish`.
+    """
+
+    def __init__(self, function: ir.Operation, emitter: Emitter) -> None:
+        self._function = function
+        self._emitter = emitter
+        self._types = emitter.types
+        self._block = function.regions[0].blocks[0]
+        self._pointers: dict[ir.Value, ir.Value] = {}
+        self._extents: dict[tuple[ir.Value, int], ir.Value] = {}
+        self._strides: dict[tuple[ir.Value, int], ir.Value] = {}
+        self._views: dict[tuple[ir.Value, str], ir.Value] = {}
+        self._attributes: list[ir.DictAttr] = []
+        self._old = list(self._block.arguments)
+        self._replace_arguments()
+
+    def _replace_arguments(self) -> None:
+        names = [str(name.value) for name in self._function.attributes["pypto.parameters"]]
+        given = self._function.attributes
+        described = list(given["arg_attrs"]) if "arg_attrs" in given else [ir.DictAttr.get({})] * len(self._old)
+        workspaces = {k for k, a in enumerate(described) if "pypto.workspace" in a}
+        tensors = [(k, self._types.of(v)) for k, v in enumerate(self._old)]
+        parameters = [(k, t, names[k]) for k, t in tensors if isinstance(t, TensorType) and k not in workspaces]
+        for k, kind, name in parameters:
+            self._pointers[self._old[k]] = self._add(
+                PointerType(kind.dtype), {"pypto.argument": ir.StringAttr.get(name)}
+            )
+        for k, kind in tensors:
+            if kind is None:
+                scalar = self._add(self._old[k].type, dict(described[k].items()) if len(described[k]) else {})
+                self._old[k].replace_all_uses_with(scalar)
+        for purpose, table in (("dim", self._extents), ("stride", self._strides)):
+            for k, kind, name in parameters:
+                for axis, number in enumerate(kind.shape if purpose == "dim" else kind.strides):
+                    if number == DYNAMIC:
+                        place = [ir.StringAttr.get(name), ir.IntegerAttr.get(self._types.i64, axis)]
+                        attribute = {f"pypto.{purpose}": ir.ArrayAttr.get(place)}
+                        table[self._old[k], axis] = self._add(self._types.index, attribute)
+        for k in sorted(workspaces):
+            kind = self._types.tensor(self._old[k])
+            size = kind.dtype.bytes * kind.shape[0] * kind.strides[0]
+            attribute = {"pypto.workspace": ir.IntegerAttr.get(self._types.i64, size)}
+            self._pointers[self._old[k]] = self._add(PointerType(kind.dtype), attribute)
+
+    def _add(self, kind: PointerType | ir.Type, attributes: dict[str, ir.Attribute]) -> ir.Value:
+        mlir = kind if isinstance(kind, ir.Type) else self._types.build(kind)
+        self._attributes.append(ir.DictAttr.get(attributes))
+        return self._block.add_argument(mlir, self._function.location)
+
+    def finish(self) -> None:
+        """Drop the tensor arguments, which nothing uses any more, and set the function's new type."""
+        for k in reversed(range(len(self._old))):
+            self._block.erase_argument(k)
+        kinds = [argument.type for argument in self._block.arguments]
+        self._function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
+        self._function.attributes["arg_attrs"] = ir.ArrayAttr.get(self._attributes)
+
+    def extent(self, tensor: ir.Value, axis: int) -> ir.Value:
+        """An extent of a tensor."""
+        number = self._types.tensor(tensor).shape[axis]
+        return self._extents[tensor, axis] if number == DYNAMIC else self._emitter.index(number)
+
+    def view(self, tensor: ir.Value, layout: str) -> ir.Value:
+        """The tensor as a view; ``layout`` is ``nd``, or ``dn`` where columns are what lies consecutively."""
+        found = self._views.get((tensor, layout))
+        if found is not None:
+            return found
+        kind = self._types.tensor(tensor)
+        strides = [
+            self._strides[tensor, axis] if number == DYNAMIC else self._emitter.index(number)
+            for axis, number in enumerate(kind.strides)
+        ]
+        if layout == "dn" and kind.shape[-1] == 1 and DYNAMIC not in kind.shape:
+            # Both strides of an [N, 1] tensor are one; the assembler tells dn from nd by the stride of the last dimension.
+            strides[-1] = self._emitter.index(kind.shape[-2])
+        operands = [self._pointers[tensor], *(self.extent(tensor, axis) for axis in range(kind.rank)), *strides]
+        found = self._emitter.entry_value(
+            "pto.make_tensor_view",
+            operands,
+            TensorViewType(kind.shape, kind.dtype),
+            {"layout": ir.StringAttr.get(layout)},
+        )
+        self._views[tensor, layout] = found
+        return found
+
+    def box(self, tensor: ir.Value, layout: str, offsets: list[ir.Value], sizes: list[ir.Value]) -> ir.Value:
+        """A box of a tensor."""
+        static = [constant(size) for size in sizes]
+        shape = tuple(DYNAMIC if number is None else number for number in static)
+        kind = PartitionType(shape, self._types.tensor(tensor).dtype)
+        return self._emitter.value("pto.partition_view", [self.view(tensor, layout), *offsets, *sizes], kind)
