@@ -27,6 +27,15 @@ def _divide(a: Array, b: Array) -> Array:
     return quotient.astype(a.dtype)
 
 
+def _maximum(a: Array, b: Array) -> Array:
+    # NaN where either is NaN; of equal values (zeros of either sign) the second.
+    return numpy.where(numpy.isnan(a) | (a > b), a, b)
+
+
+def _minimum(a: Array, b: Array) -> Array:
+    return numpy.where(numpy.isnan(a) | (a < b), a, b)
+
+
 def _in_double(function: _Function) -> _Function:
     return lambda a: function(a.astype(numpy.float64)).astype(numpy.float32)
 
@@ -36,15 +45,15 @@ _ELEMENTWISE: dict[str, _Function] = {
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "div": _divide,
-    "maximum": numpy.maximum,
-    "minimum": numpy.minimum,
+    "maximum": _maximum,
+    "minimum": _minimum,
     "adds": lambda a, s: a + s,
     "subs": lambda a, s: a - s,
     "muls": lambda a, s: a * s,
     "divs": _divide,
     "rdivs": lambda a, s: _divide(numpy.broadcast_to(s, a.shape), a),
-    "maximums": numpy.maximum,
-    "minimums": numpy.minimum,
+    "maximums": _maximum,
+    "minimums": _minimum,
     "neg": lambda a: -a,
     "abs": numpy.abs,
     "exp": _in_double(numpy.exp),
@@ -52,7 +61,7 @@ _ELEMENTWISE: dict[str, _Function] = {
     "sqrt": _in_double(numpy.sqrt),
     "rsqrt": _in_double(lambda a: 1.0 / numpy.sqrt(a)),
     "recip": lambda a: 1 / a,
-    "relu": lambda a: numpy.maximum(a, 0).astype(a.dtype),
+    "relu": lambda a: numpy.where(a < 0, numpy.zeros_like(a), a),
 }
 _EXPANDED = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "max": "maximum", "min": "minimum"}
 

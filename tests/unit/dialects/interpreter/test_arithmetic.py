@@ -98,6 +98,29 @@ def test_unary_integers(run_operator, name, values, expected):
     check(run_operator(name, row(*values, dtype=INT32)), expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "operands", "negative"),
+    [
+        ("neg", [(0.0, -0.0)], [True, False]),
+        ("abs", [(-0.0, 0.0)], [False, False]),
+        ("relu", [(-0.0, 0.0)], [True, False]),
+        ("add", [(-0.0, 0.0), (-0.0, -0.0)], [True, False]),
+        ("sqrt", [(-0.0, 0.0)], [True, False]),
+    ],
+)
+def test_signs_of_zero_are_torchs(run_operator, name, operands, negative):
+    given = run_operator(name, *(row(*values) for values in operands))
+    assert numpy.signbit(given).ravel().tolist() == negative
+    expected = getattr(torch, name)(*(torch.tensor(values) for values in operands))
+    assert torch.signbit(expected).tolist() == negative
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_of_two_zeros_the_second_is_taken(run_operator, name):
+    given = run_operator(name, row(0.0, -0.0), row(-0.0, 0.0))
+    assert numpy.signbit(given).ravel().tolist() == [True, False]
+
+
 @pytest.mark.parametrize("name", ["exp", "log", "sqrt", "rsqrt"])
 def test_functions_are_correctly_rounded_in_single_precision(run_operator, name):
     values = numpy.random.default_rng(1).uniform(1e-3, 80, (4, 64)).astype(numpy.float32)
