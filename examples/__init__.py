@@ -1,1 +1,1 @@
-"""Example kernels, each with its inputs and the torch computation it replaces. `python -m examples.demo` runs them all."""
+"""Example kernels, each with inputs and the torch computation it replaces. `python -m examples.demo` runs them all."""

@@ -1,4 +1,4 @@
-"""Every example kernel with inputs and its torch reference: what the demo shows, the tests check, the benchmarks time."""
+"""Every example kernel with inputs and its torch reference: what the demo shows and the tests check."""
 
 from __future__ import annotations
 

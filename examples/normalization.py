@@ -1,4 +1,4 @@
-"""Kernels that reduce along rows: softmax and the norms. A row has to fit a tile; the last block of rows may be ragged."""
+"""Kernels that reduce along rows: softmax and the norms. A row has to fit a tile; the last rows may be ragged."""
 
 from __future__ import annotations
 
