@@ -67,7 +67,9 @@ def build(kernels: str, tensors, launches, workspaces=()):
     return load_entry(compile_llvm_ir(kernels + entry_text(tensors, launches, workspaces), host_cpu()))
 
 
-def bump_entry(spec: TensorSpec, out: TensorSpec | None = None, *, in_place=frozenset({1}), work: int = 1, trips: int = -1):
+def bump_entry(
+    spec: TensorSpec, out: TensorSpec | None = None, *, in_place=frozenset({1}), work: int = 1, trips: int = -1
+):
     """An entry of `bump` over ``spec``; a one-dimensional spec of dynamic stride passes the stride to the kernel."""
     strided = spec.strides == (-1,)
     count = int(numpy.prod(spec.shape))

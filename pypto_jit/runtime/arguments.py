@@ -1,0 +1,213 @@
+"""What a call's arguments are: tensors of which specification, or constants; and what is wrong with those that are neither.
+
+Used off the hot path only. The hot path is the entry's native guards.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+import numpy
+import torch
+
+from pypto_jit.dtypes import ALL, BY_NAME, DType
+from pypto_jit.errors import ArgumentError
+from pypto_jit.signature import TensorSpec
+
+
+class _Omitted:
+    """Stands for an argument that was not given."""
+
+    def __repr__(self) -> str:
+        return "<omitted>"
+
+    def __reduce__(self) -> str:
+        return "OMITTED"
+
+
+OMITTED = _Omitted()
+
+TORCH = "torch"
+NUMPY = "numpy"
+FOREIGN = "foreign"
+
+_BY_TORCH: dict[torch.dtype, DType] = {getattr(torch, dtype.torch): dtype for dtype in ALL}
+_BY_NUMPY: dict[Any, DType] = {dtype.numpy: dtype for dtype in ALL}
+_SUPPORTED = ", ".join(dtype.torch for dtype in ALL)
+
+
+@dataclass(frozen=True)
+class TensorArgument:
+    """A tensor of a call: its specification, and which library's it is (`TORCH`, `NUMPY` or `FOREIGN`)."""
+
+    spec: TensorSpec
+    kind: str
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is an array of any library. NumPy's scalars are numbers."""
+    if isinstance(value, (torch.Tensor, numpy.ndarray)):
+        return True
+    return not isinstance(value, (type, numpy.generic)) and hasattr(type(value), "__dlpack__")
+
+
+@lru_cache(maxsize=4096)
+def canonical_spec(shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...]) -> TensorSpec:
+    """The specification of a tensor with these strides in elements.
+
+    Contiguous: row-major strides. Otherwise -1 for every dimension longer than one, but 1 for a unit innermost stride.
+    """
+    expected = row_major(shape)
+    longer = [axis for axis, extent in enumerate(shape) if extent != 1]
+    if 0 in shape or all(strides[axis] == expected[axis] for axis in longer):
+        return TensorSpec(shape, dtype, expected)
+    last = len(shape) - 1
+    canonical = [
+        expected[axis] if axis not in longer else 1 if axis == last and strides[axis] == 1 else -1
+        for axis in range(len(shape))
+    ]
+    return TensorSpec(shape, dtype, tuple(canonical))
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of a contiguous tensor."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def inspect_tensor(name: str, value: Any) -> TensorArgument:
+    """The specification of a tensor argument.
+
+    Raises:
+        ArgumentError: no kernel can take it: its device, dtype or layout; it is fake; it lies unaligned in memory.
+    """
+    if isinstance(value, torch.Tensor):
+        return _inspect_torch(name, value)
+    if isinstance(value, numpy.ndarray):
+        return _inspect_numpy(name, value)
+    return _inspect_foreign(name, value)
+
+
+def _inspect_torch(name: str, value: torch.Tensor) -> TensorArgument:
+    _check_backing(name, value)
+    dtype = _BY_TORCH.get(value.dtype)
+    if dtype is None:
+        raise _bad_dtype(name, value.dtype, f"{name}.float()" if value.is_floating_point() else f"{name}.int()")
+    _check_alignment(name, value.data_ptr(), dtype, value.numel())
+    return TensorArgument(canonical_spec(tuple(value.shape), dtype, value.stride()), TORCH)
+
+
+def _check_backing(name: str, value: torch.Tensor) -> None:
+    """Raise where the tensor has no memory of this machine that holds its values."""
+    keys = torch._C._dispatch_keys(value)
+    key = torch._C.DispatchKey
+    wrapped = keys.has(key.Python) or keys.has(key.FuncTorchBatched) or keys.has(key.Functionalize)
+    if wrapped:
+        raise ArgumentError(
+            f"'{name}' is no ordinary tensor: torch only pretends that it has values, or keeps them elsewhere",
+            found=f"a {type(value).__module__}.{type(value).__qualname__}",
+            hint="call the kernel with real tensors, outside of torch.compile, vmap and fake tensor modes",
+        )
+    if value.device.type != "cpu":
+        raise ArgumentError(
+            f"'{name}' is not in the CPU's memory",
+            found=f"a tensor on device '{value.device}'",
+            expected="device 'cpu'",
+            hint=None if value.device.type == "meta" else f"pass {name}.cpu()",
+        )
+    if value.layout is not torch.strided or value.is_quantized:
+        raise ArgumentError(
+            f"'{name}' is not a dense tensor", found=f"layout {value.layout}", hint=f"pass {name}.to_dense()"
+        )
+
+
+def _inspect_numpy(name: str, value: numpy.ndarray) -> TensorArgument:
+    dtype = _BY_NUMPY.get(value.dtype)
+    if dtype is None:
+        raise _bad_dtype(name, value.dtype, f"{name}.astype('float32')")
+    if any(stride % dtype.bytes for stride, extent in zip(value.strides, value.shape, strict=True) if extent > 1):
+        raise ArgumentError(f"the strides of '{name}' are no multiples of its element size", found=value.strides)
+    _check_alignment(name, value.ctypes.data, dtype, value.size)
+    strides = tuple(stride // dtype.bytes for stride in value.strides)
+    return TensorArgument(canonical_spec(value.shape, dtype, strides), NUMPY)
+
+
+def _inspect_foreign(name: str, value: Any) -> TensorArgument:
+    """Any other library's array, as torch sees it through DLPack."""
+    try:
+        viewed = torch.from_dlpack(value)
+    except Exception as error:
+        raise ArgumentError(
+            f"'{name}' cannot be exchanged through DLPack: {error}", found=f"a {type(value).__qualname__}"
+        ) from error
+    return TensorArgument(_inspect_torch(name, viewed).spec, FOREIGN)
+
+
+def _bad_dtype(name: str, dtype: Any, hint: str) -> ArgumentError:
+    return ArgumentError(
+        f"'{name}' has a dtype that kernels do not have", found=dtype, expected=_SUPPORTED, hint=f"pass {hint}"
+    )
+
+
+def _check_alignment(name: str, address: int, dtype: DType, count: int) -> None:
+    if count and address % dtype.bytes:
+        raise ArgumentError(
+            f"'{name}' is not aligned to its elements in memory",
+            found=f"address {address:#x}",
+            expected=f"a multiple of {dtype.bytes}",
+            hint=f"pass a copy of {name}",
+        )
+
+
+def constant_key(name: str, value: Any) -> Any:
+    """A hashable key that tells constants apart by type and bits: 1, 1.0, True, 0.0, -0.0 all differ, NaN equals itself.
+
+    Raises:
+        ArgumentError: the value cannot be specialized on.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, str, bytes):
+        return (kind, value)
+    if kind is float:
+        return (kind, struct.pack("<d", value))
+    if kind is complex:
+        return (kind, struct.pack("<2d", value.real, value.imag))
+    if isinstance(value, numpy.generic):
+        return (kind, value.tobytes())
+    if kind in (tuple, list):
+        return (kind, tuple(constant_key(name, item) for item in value))
+    if kind is DType or isinstance(value, (Enum, torch.dtype, type)):
+        return (kind, value)
+    if callable(value) and hasattr(value, "__code__"):
+        return (kind, value)
+    raise ArgumentError(
+        f"'{name}' is neither a tensor nor a constant that a kernel can be specialized on",
+        found=f"a {kind.__module__}.{kind.__qualname__}",
+        expected="a tensor, or a number, bool, string, dtype, enum, function, None, or a tuple or list of these",
+    )
+
+
+def describe(spec: TensorSpec) -> str:
+    """A specification in the user's words."""
+    strides = "" if spec.strides == row_major(spec.shape) else ", strided"
+    return f"[{', '.join(map(str, spec.shape))}] {spec.dtype.torch}{strides}"
+
+
+def dtype_of(spec: TensorSpec) -> torch.dtype:
+    """The torch dtype of a specification."""
+    return getattr(torch, BY_NAME[spec.dtype.name].torch)
+
+
+def allocate(spec: TensorSpec, kind: str) -> Any:
+    """A new, contiguous, uninitialized tensor of the library ``kind``."""
+    if kind == NUMPY:
+        return numpy.empty(spec.shape, spec.dtype.numpy)
+    return torch.empty(spec.shape, dtype=dtype_of(spec))

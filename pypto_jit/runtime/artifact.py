@@ -1,0 +1,97 @@
+"""The result of a compile: immutable, and usable without the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from pypto_jit.errors import AssemblyError, Span
+from pypto_jit.signature import Constant, ParamInfo
+
+# A kernel of less work than this many element operations takes microseconds: giving up the GIL for it only costs.
+GIL_WORK = 16 * 1024
+
+
+@dataclass(frozen=True)
+class CompiledProgram:
+    """One specialization of a kernel.
+
+    Attributes:
+        name: of the kernel.
+        platform: what it was built for, as in ``a2a3sim``.
+        parameters: every parameter in order: tensors with direction and specification, constants with their value.
+        assembly: the PTO assembly, or None where it has none.
+        assembly_error: why it has none.
+        code: object code of this processor.
+        parallel: whether a call takes a thread count.
+        work: estimated element operations of a call; -1 where unknown.
+        checks: place and message of each run-time check; a call that fails the k-th raises it.
+        timings: seconds of each step of the compile: trace, passes, assembly, cpu, codegen.
+        origin: where the kernel is defined.
+    """
+
+    name: str
+    platform: str
+    parameters: tuple[ParamInfo, ...]
+    assembly: str | None
+    assembly_error: str | None
+    code: bytes = field(repr=False)
+    parallel: bool
+    work: int
+    checks: tuple[tuple[Span | None, str], ...] = field(repr=False)
+    timings: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    origin: Span | None = None
+
+    @property
+    def pto(self) -> str:
+        """The PTO assembly.
+
+        Raises:
+            AssemblyError: the kernel has none; it says why.
+        """
+        if self.assembly is None:
+            raise AssemblyError(f"kernel '{self.name}' has no PTO assembly: {self.assembly_error}", span=self.origin)
+        return self.assembly
+
+    @cached_property
+    def tensors(self) -> tuple[ParamInfo, ...]:
+        """The tensor parameters in order: what the entry takes."""
+        return tuple(p for p in self.parameters if not isinstance(p.spec, Constant))
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the parameters a call returns: those that are written, in order."""
+        return tuple(p.name for p in self.tensors if p.direction != "in")
+
+    @cached_property
+    def entry(self) -> Any:
+        """The loaded entry: a ``tvm_ffi.Function`` of the tensors, as `pypto_jit.abi` describes it.
+
+        Raises:
+            LaunchError: the code does not load here.
+        """
+        from pypto_jit.runtime.native import load_entry
+
+        return load_entry(self.code, release_gil=not 0 <= self.work < GIL_WORK)
+
+    def __call__(self, *tensors: Any, threads: int | None = None) -> Any:
+        """Run on tensors, given in order; outputs may be left out at the end and are then allocated.
+
+        Raises:
+            ArgumentError: the tensors are not those it was compiled for.
+            BoundsError: a box left its tensor.
+            LaunchError: no memory.
+        """
+        from pypto_jit.runtime.launch import call_program
+
+        return call_program(self, tensors, threads)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {key: value for key, value in self.__dict__.items() if key not in ("entry", "tensors", "outputs")}
+        return {**state, "timings": dict(self.timings)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({**state, "timings": MappingProxyType(state["timings"])})

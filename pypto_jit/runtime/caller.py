@@ -1,0 +1,213 @@
+"""Writes the Python function that a user calls: the kernel's own signature around the native entry.
+
+A generated function costs half of what a ``__call__(*args, **kwargs)`` method does. It is one function object for the
+life of the kernel, and its code is replaced when another specialization becomes the hot one. The code holds what the
+entry cannot see: constants, recorded reads, whether gradients are recorded, and which library a tensor is of. Whatever
+does not fit, and every exception, leads to the slow path, which finds or makes the right specialization or says what is
+wrong.
+
+The objects the code works with are constants of the code object, so that one assignment replaces all at once, also under
+the feet of other threads, and so that the function's globals are the kernel's own: a recorded read of a global is then
+the same lookup the kernel would do.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import linecache
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy
+import torch
+
+from pypto_jit.dtypes import DType
+from pypto_jit.runtime.arguments import NUMPY, OMITTED, TORCH, constant_key
+from pypto_jit.runtime.threads import thread_count
+
+ALLOCATED = "allocated"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition under which a specialization holds.
+
+    Attributes:
+        template: a Python expression over parameters and the kernel's globals; ``{0}``, ``{1}``, ... stand for the values.
+        values: what the expression refers to besides.
+    """
+
+    template: str
+    values: tuple[Any, ...] = ()
+
+
+def constant_guard(name: str, value: Any) -> Guard:
+    """The condition that an argument is this constant, by type and bits."""
+    kind = type(value)
+    if value is None or kind is bool or kind is DType or isinstance(value, type) or callable(value):
+        return Guard(f"{name} is {{0}}", (value,))
+    if kind is float and (value == 0 or math.isnan(value)):
+        pack = struct.Struct("<d").pack
+        return Guard(f"{{0}}({name}) is {{1}} and {{2}}({name}) == {{3}}", (type, float, pack, pack(value)))
+    if kind in (int, float, str):
+        return Guard(f"{{0}}({name}) is {{1}} and {name} == {{2}}", (type, kind, value))
+    return Guard(f"{{0}}('{name}', {name}) == {{1}}", (constant_key, constant_key(name, value)))
+
+
+@dataclass(frozen=True)
+class HotPath:
+    """What the generated code does without the slow path's help.
+
+    Attributes:
+        entry: the native entry.
+        tensors: name and kind (library, or `ALLOCATED` for an output that the call leaves out) of each tensor, in order.
+        guards: what else must hold.
+        outputs: names of the tensors returned.
+        parallel: whether the entry takes a thread count.
+        allocators: name of each allocated output, and what allocates it.
+        native_torch: whether the entry checks what DLPack hides of torch's tensors, and counts versions up.
+    """
+
+    entry: Callable[..., Any]
+    tensors: tuple[tuple[str, str], ...]
+    guards: tuple[Guard, ...]
+    outputs: tuple[str, ...]
+    parallel: bool
+    native_torch: bool
+    allocators: tuple[tuple[str, Callable[[], Any]], ...] = ()
+
+
+class _Source:
+    """Lines of source, and the objects that stand-ins in them are replaced by.
+
+    A stand-in is a string constant, which the compiled code holds once. It reaches a call or a comparison through an
+    assignment expression, since Python warns of literals there.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._temporary = f"{prefix}object"
+        self.objects: dict[str, Any] = {}
+
+    def constant(self, value: Any) -> str:
+        """An expression for the object."""
+        stand_in = f"<object {len(self.objects)}>"
+        self.objects[stand_in] = value
+        return f"({self._temporary} := {stand_in!r})"
+
+    def expression(self, guard: Guard) -> str:
+        """A guard's condition."""
+        return guard.template.format(*map(self.constant, guard.values))
+
+
+class GeneratedCaller:
+    """The function of one kernel.
+
+    Attributes:
+        function: what the user calls.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, function: Callable[..., Any], slow: Callable[..., Any]) -> None:
+        """Args:
+        function: the kernel; its name, globals and signature are taken over. Nothing is required in the signature of
+            the generated function: the slow path says what is missing.
+        slow: called with the values of all parameters, the tuple of surplus arguments, and the dictionary of named
+            arguments that are no parameters; ``config`` is one of these, because a parameter would cost each call.
+        """
+        self._parameters = list(inspect.signature(function).parameters.values())
+        self._name = function.__name__ if function.__name__.isidentifier() else "kernel"
+        prefix = "_"
+        while any(parameter.name.startswith(prefix) for parameter in self._parameters):
+            prefix += "_"
+        self._prefix = prefix
+        self._slow = slow
+        self._filename = f"<pypto_jit caller {next(self._numbers)} of {self._name}>"
+        source = _Source(prefix)
+        self._cold = self._compile(source, [f"return {self._slow_call(source)}"])
+        self.function = FunctionType(self._cold, getattr(function, "__globals__", {}), self._name)
+        positional = [p for p in self._parameters if p.kind is not p.KEYWORD_ONLY]
+        self.function.__defaults__ = tuple(OMITTED if p.default is p.empty else p.default for p in positional)
+        named = {p.name: OMITTED if p.default is p.empty else p.default for p in self._parameters[len(positional) :]}
+        self.function.__kwdefaults__ = named or None
+
+    def _header(self) -> str:
+        positional = [p for p in self._parameters if p.kind is not p.KEYWORD_ONLY]
+        parts = [f"{p.name}=0" for p in positional]
+        only = sum(p.kind is p.POSITIONAL_ONLY for p in positional)
+        if only:
+            parts.insert(only, "/")
+        parts.append(f"*{self._prefix}extra")
+        parts += [f"{p.name}=0" for p in self._parameters[len(positional) :]]
+        return f"def {self._name}({', '.join([*parts, f'**{self._prefix}named'])}):"
+
+    def _slow_call(self, source: _Source) -> str:
+        p = self._prefix
+        values = "".join(f"{parameter.name}, " for parameter in self._parameters)
+        return f"{source.constant(self._slow)}(({values}), {p}extra, {p}named)"
+
+    def _compile(self, source: _Source, lines: list[str]) -> CodeType:
+        text = "\n".join([self._header(), *("    " + line for line in lines)]) + "\n"
+        linecache.cache[self._filename] = (len(text), None, text.splitlines(keepends=True), self._filename)
+        module = compile(text, self._filename, "exec", dont_inherit=True)
+        code = next(constant for constant in module.co_consts if isinstance(constant, CodeType))
+        return code.replace(co_consts=tuple(source.objects.get(c, c) if type(c) is str else c for c in code.co_consts))
+
+    def prepare(self, path: HotPath) -> CodeType:
+        """The code of a hot path."""
+        p, source = self._prefix, _Source(self._prefix)
+        conditions = [f"not {p}extra", f"not {p}named", *self._conditions(path, source)]
+        body = [f"{name} = {source.constant(allocator)}()" for name, allocator in path.allocators]
+        arguments = [name for name, _ in path.tensors]
+        if path.parallel:
+            arguments.append(f"{source.constant(thread_count)}()")
+        body.append(f"{p}result = {source.constant(path.entry)}({', '.join(arguments)})")
+        recorded = " or ".join(f"{name}.requires_grad" for name, kind in path.tensors if kind == TORCH)
+        if recorded:
+            grad = source.constant(torch.is_grad_enabled)
+            body = [f"if not ({grad}() and ({recorded})):", *("    " + line for line in body)]
+        if not path.native_torch:
+            body += self._count_versions(path, source)
+        returned = path.outputs[0] if len(path.outputs) == 1 else f"({', '.join(path.outputs)})"
+        lines = [
+            f"{p}result = 0",
+            "try:",
+            f"    if {' and '.join(conditions)}:",
+            *("        " + line for line in body),
+            f"except {source.constant(Exception)}:",
+            f"    {p}result = 0",
+            f"if {p}result is None:",
+            f"    return {returned}",
+            *(f"{name} = {source.constant(OMITTED)}" for name, _ in path.allocators),
+            f"return {self._slow_call(source)}",
+        ]
+        return self._compile(source, lines)
+
+    def install(self, code: CodeType | None) -> None:
+        """Make this what a call does; None: take every call to the slow path. Safe while other threads call."""
+        self.function.__code__ = code or self._cold
+
+    def _conditions(self, path: HotPath, source: _Source) -> list[str]:
+        guards = list(path.guards)
+        for name, kind in path.tensors:
+            if kind == ALLOCATED:
+                guards.append(Guard(f"{name} is {{0}}", (OMITTED,)))
+            elif kind == NUMPY:
+                guards.append(Guard(f"{{0}}({name}) is {{1}}", (type, numpy.ndarray)))
+            elif kind != TORCH:
+                guards.append(Guard(f"not {{0}}({name}, {{1}})", (isinstance, torch.Tensor)))
+            elif not path.native_torch:
+                kinds = f"({{0}}({name}) is {{1}} or {{0}}({name}) is {{2}})"
+                guards.append(Guard(f"{kinds} and not {name}.is_neg()", (type, torch.Tensor, torch.nn.Parameter)))
+        return [source.expression(guard) for guard in guards]
+
+    def _count_versions(self, path: HotPath, source: _Source) -> list[str]:
+        listed = "".join(f"{name}, " for name, kind in path.tensors if name in path.outputs and kind == TORCH)
+        if not listed:
+            return []
+        return [f"if {self._prefix}result is None:", f"    {source.constant(torch._C._increment_version)}(({listed}))"]

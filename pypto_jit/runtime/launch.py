@@ -1,0 +1,268 @@
+"""Runs a compiled program on tensors whose fit is already known or is found out here; explains every refusal."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+import torch
+import tvm_ffi
+
+from pypto_jit import abi
+from pypto_jit.errors import ArgumentError, BoundsError, InternalError, LaunchError
+from pypto_jit.runtime.arguments import (
+    FOREIGN,
+    NUMPY,
+    OMITTED,
+    TORCH,
+    TensorArgument,
+    allocate,
+    describe,
+    inspect_tensor,
+    is_tensor,
+)
+from pypto_jit.runtime.artifact import CompiledProgram
+from pypto_jit.runtime.native import binding_values
+from pypto_jit.runtime.threads import thread_count
+from pypto_jit.signature import ParamInfo, TensorSpec
+
+# numpy.shares_memory solves a Diophantine equation; past this much work two tensors are taken to overlap.
+_OVERLAP_WORK = 100_000
+
+
+class OverlappingInputs(Exception):
+    """Inputs that share memory with an output must be copied, and the call be made again with the copies.
+
+    Attributes:
+        copies: index of each such tensor parameter, and its copy.
+    """
+
+    def __init__(self, copies: dict[int, Any]) -> None:
+        super().__init__(copies)
+        self.copies = copies
+
+
+def native_guards_see_torch() -> bool:
+    """Whether entries check themselves what DLPack hides of a torch tensor, and count its version up."""
+    return bool(binding_values()[abi.Binding.TENSOR_DELETER])
+
+
+def check_autograd(names: Sequence[str], values: Sequence[Any]) -> None:
+    """Raise where autograd would have to record the call.
+
+    Raises:
+        ArgumentError: a tensor requires grad while gradients are recorded.
+    """
+    if not torch.is_grad_enabled():
+        return
+    for name, value in zip(names, values, strict=True):
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            raise ArgumentError(
+                f"'{name}' requires grad, and a kernel has no gradient",
+                found=f"{name}.requires_grad, while gradients are recorded",
+                hint=f"call the kernel under torch.no_grad(), or pass {name}.detach()",
+            )
+
+
+def exchangeable(name: str, value: Any, argument: TensorArgument, written: bool) -> Any:
+    """The value in a form that the entry takes, over the same memory.
+
+    A negative view of torch's is materialized where it is only read.
+
+    Raises:
+        ArgumentError: it is to be written and cannot be: a read-only array, a negative view, an expanded tensor.
+    """
+    if written:
+        _check_writable(name, value, argument.spec)
+    if argument.kind == TORCH:
+        return value.resolve_neg() if value.is_neg() else value
+    if argument.kind == FOREIGN:
+        return value
+    if value.dtype == argument.spec.dtype.numpy and argument.spec.dtype.name == "BF16":
+        # NumPy does not export a dtype it does not own.
+        return _as_torch(value.view(numpy.int16)).view(torch.bfloat16)
+    if not value.flags.writeable:
+        return _frozen(value)
+    return value
+
+
+def _frozen(value: numpy.ndarray) -> Any:
+    """A read-only array as a tensor; NumPy exports one only to those who ask for DLPack 1.0."""
+    try:
+        return tvm_ffi.from_dlpack(value.__dlpack__(max_version=(1, 0)))
+    except (TypeError, BufferError):
+        return _as_torch(value)
+
+
+def _as_torch(value: numpy.ndarray) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of arrays that are not writable
+        return torch.from_numpy(value if all(stride >= 0 for stride in value.strides) else value.copy())
+
+
+def _check_writable(name: str, value: Any, spec: TensorSpec) -> None:
+    if isinstance(value, numpy.ndarray) and not value.flags.writeable:
+        raise ArgumentError(f"'{name}' is written, but is a read-only array", hint="pass a copy, or a new array")
+    if isinstance(value, torch.Tensor) and value.is_neg():
+        raise ArgumentError(
+            f"'{name}' is written, but is a negative view: its memory holds the negated values",
+            hint=f"pass {name}.resolve_neg(), or a new tensor",
+        )
+    if isinstance(value, (torch.Tensor, numpy.ndarray)) and 0 not in spec.shape:
+        strides = value.stride() if isinstance(value, torch.Tensor) else [s // value.itemsize for s in value.strides]
+        if overlaps_itself(spec.shape, strides):
+            raise ArgumentError(
+                f"'{name}' is written, but several of its elements share memory",
+                found=f"shape {list(spec.shape)} with strides {list(strides)}",
+                hint=f"pass {name}.clone() or a new tensor" if isinstance(value, torch.Tensor) else "pass a copy",
+            )
+
+
+def overlaps_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two elements may share memory: a stride does not exceed the span of the dimensions of smaller stride."""
+    longer = sorted((abs(stride), extent) for stride, extent in zip(strides, shape, strict=True) if extent > 1)
+    span = 0
+    for stride, extent in longer:
+        if stride <= span:
+            return True
+        span += stride * (extent - 1)
+    return False
+
+
+def launch(
+    program: CompiledProgram, values: Sequence[Any], arguments: Sequence[TensorArgument], threads: int | None
+) -> None:
+    """Run a program on tensors that fit its specification.
+
+    Args:
+        values: one per tensor parameter.
+        arguments: what `inspect_tensor` says of each.
+        threads: None: as many as torch uses.
+
+    Raises:
+        ArgumentError: a written tensor cannot be written, or two written ones overlap.
+        BoundsError: a box left its tensor.
+        LaunchError: no memory.
+        OverlappingInputs: an input must be copied first.
+    """
+    passed = [
+        exchangeable(info.name, value, argument, info.direction != "in")
+        for info, value, argument in zip(program.tensors, values, arguments, strict=True)
+    ]
+    count = (threads or thread_count()) if program.parallel else 1
+    result = program.entry(*passed, count)
+    if result == abi.OVERLAP:
+        copies = _harmful_overlaps(program.tensors, values)
+        if copies:
+            raise OverlappingInputs(copies)
+        result = program.entry(*passed, count, abi.OVERLAP_RESOLVED)
+    if result is not None:
+        raise failure(program, result)
+    if not native_guards_see_torch():
+        _count_versions(program.tensors, values)
+
+
+def _count_versions(infos: Sequence[ParamInfo], values: Sequence[Any]) -> None:
+    written = [v for info, v in zip(infos, values, strict=True) if info.direction != "in"]
+    torch._C._increment_version([v for v in written if isinstance(v, torch.Tensor) and not v.is_inference()])
+
+
+def failure(program: CompiledProgram, result: int) -> Exception:
+    """The error that an entry's result stands for."""
+    if result == abi.OUT_OF_MEMORY:
+        return LaunchError(f"no memory for a call of kernel '{program.name}'", span=program.origin)
+    if result < 0:
+        span, message = program.checks[-result - 1]
+        return BoundsError(message, span=span)
+    if 1 <= result <= len(program.tensors):
+        info = program.tensors[result - 1]
+        assert isinstance(info.spec, TensorSpec)
+        return ArgumentError(
+            f"'{info.name}' does not fit the compiled kernel '{program.name}'", expected=describe(info.spec)
+        )
+    return InternalError(f"kernel '{program.name}' answered {result}")
+
+
+def _memory(value: Any) -> numpy.ndarray:
+    """The bytes-exact layout of a tensor as an array."""
+    if isinstance(value, numpy.ndarray):
+        return value
+    tensor = value if isinstance(value, torch.Tensor) else torch.from_dlpack(value)
+    tensor = tensor.detach()
+    return (tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor).resolve_neg().numpy()
+
+
+def _share_memory(left: numpy.ndarray, right: numpy.ndarray) -> bool:
+    try:
+        return numpy.shares_memory(left, right, max_work=_OVERLAP_WORK)
+    except (RuntimeError, OverflowError):
+        return True
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, numpy.ndarray):
+        return numpy.ascontiguousarray(value).copy()
+    tensor = value if isinstance(value, torch.Tensor) else torch.from_dlpack(value)
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+def _harmful_overlaps(infos: Sequence[ParamInfo], values: Sequence[Any]) -> dict[int, Any]:
+    """Copies of the inputs that share elements with an output.
+
+    Raises:
+        ArgumentError: two written tensors share elements.
+    """
+    layouts = [_memory(value) for value in values]
+    copies: dict[int, Any] = {}
+    for b, written in enumerate(infos):
+        if written.direction == "in":
+            continue
+        for a, other in enumerate(infos):
+            if a == b or a in copies or not _share_memory(layouts[a], layouts[b]):
+                continue
+            if other.direction != "in":
+                raise ArgumentError(
+                    f"'{other.name}' and '{written.name}' are both written and share memory", hint="pass a clone of one"
+                )
+            copies[a] = _copy(values[a])
+    return copies
+
+
+def call_program(program: CompiledProgram, tensors: Sequence[Any], threads: int | None) -> Any:
+    """Call a compiled program directly: see `CompiledProgram.__call__`."""
+    infos = program.tensors
+    values = [OMITTED if value is None else value for value in tensors]
+    values += [OMITTED] * (len(infos) - len(values))
+    if len(values) > len(infos):
+        raise ArgumentError(
+            f"too many tensors for kernel '{program.name}'",
+            found=len(values),
+            expected=", ".join(info.name for info in infos),
+        )
+    given = [value for value in values if value is not OMITTED]
+    kind = NUMPY if given and all(isinstance(value, numpy.ndarray) for value in given) else TORCH
+    for index, info in enumerate(infos):
+        assert isinstance(info.spec, TensorSpec)
+        if values[index] is OMITTED and info.direction == "out":
+            values[index] = allocate(info.spec, kind)
+        if not is_tensor(values[index]):
+            found = None if values[index] is OMITTED else f"a {type(values[index]).__qualname__}"
+            raise ArgumentError(f"'{info.name}' is missing or no tensor", found=found, expected=describe(info.spec))
+    arguments = [inspect_tensor(info.name, value) for info, value in zip(infos, values, strict=True)]
+    for info, argument in zip(infos, arguments, strict=True):
+        if argument.spec != info.spec:
+            raise ArgumentError(
+                f"'{info.name}' is not what kernel '{program.name}' was compiled for",
+                found=describe(argument.spec),
+                expected=describe(info.spec),  # type: ignore[arg-type]
+            )
+    check_autograd([info.name for info in infos], values)
+    try:
+        launch(program, values, arguments, threads)
+    except OverlappingInputs as overlap:
+        copied = [overlap.copies.get(k, value) for k, value in enumerate(values)]
+        launch(program, copied, [inspect_tensor(i.name, v) for i, v in zip(infos, copied, strict=True)], threads)
+    results = tuple(v for v, info in zip(values, infos, strict=True) if info.direction != "in")
+    return results[0] if len(results) == 1 else results
