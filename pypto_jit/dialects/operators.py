@@ -71,6 +71,8 @@ class Instruction:
         tied: name of the input whose buffer the result must share.
         inplace: whether the result may take the buffer of an input that ends here.
         attributes: how the assembly writes the row's attributes.
+        saturates: whether a float that becomes an integer saturates. The assembly must ask for that, since the machine
+            keeps low bits by default (and then needs scratch for some pairs).
     """
 
     mnemonic: str
@@ -80,6 +82,11 @@ class Instruction:
     tied: str | None = None
     inplace: bool = True
     attributes: tuple[AssemblyAttribute, ...] = ()
+    saturates: bool = False
+
+    def asks_saturation(self, source: DType, result: DType) -> bool:
+        """Whether the assembly asks for saturation between these dtypes."""
+        return self.saturates and source.is_float and not result.is_float
 
     @property
     def operation(self) -> str:
@@ -278,6 +285,7 @@ ROWS: tuple[Operator, ...] = (
             ("src",),
             inplace=False,
             attributes=(AssemblyAttribute("mode", "rmode", "#pto<round_mode {value}>", "rint"),),
+            saturates=True,
         ),
         _both(ALL_DTYPES),
         "The value in another dtype, by one of seven rounding modes.",

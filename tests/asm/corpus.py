@@ -41,9 +41,7 @@ class Kernel(Planned):
 
     def global_part(self, dtype: DType, shape: tuple[int, int]) -> str:
         # A one-column tensor is stored column by column.
-        view = self.view(
-            self.pointer(f"x{len(self.arguments)}", dtype), dtype, shape, "dn" if shape[1] == 1 else "nd"
-        )
+        view = self.view(self.pointer(f"x{len(self.arguments)}", dtype), dtype, shape, "dn" if shape[1] == 1 else "nd")
         zero = self.constant(0)
         return self.part(view, dtype, [zero, zero], [self.constant(e) for e in shape], shape)
 
@@ -168,7 +166,9 @@ def row_cases() -> Iterator[Case]:
             if row.rule not in _KERNELS:
                 continue
             for dtype in ALL:
-                kernel = Kernel(target, f"{row.name}_{dtype.mlir}", "cube" if row.rule.startswith("matmul") else "vector")
+                kernel = Kernel(
+                    target, f"{row.name}_{dtype.mlir}", "cube" if row.rule.startswith("matmul") else "vector"
+                )
                 _KERNELS[row.rule](kernel, row, dtype)
                 # The first operand of matmul_acc, which its row lists, is the accumulator.
                 listed = matmul_dtype(dtype) if row.name == "matmul_acc" else dtype

@@ -78,7 +78,10 @@ def cast(target: str) -> Planned:
     parts = {}
     for name, pointer in pointers.items():
         view = kernel.generic(
-            "make_tensor_view", [pointer, rows, columns, columns, one], "!pto.tensor_view<[-1, 16], f32>", 'layout = "nd"'
+            "make_tensor_view",
+            [pointer, rows, columns, columns, one],
+            "!pto.tensor_view<[-1, 16], f32>",
+            'layout = "nd"',
         )
         parts[name] = kernel.part(view, FP32, [zero, zero], [rows, columns], (-1, 16))
     known = {"valid": (-1, 16), "extents": (rows,)}

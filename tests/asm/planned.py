@@ -117,10 +117,11 @@ class Planned:
 
     def text(self, attributes: str = "pypto.trips = -1 : i64") -> str:
         body = "\n    ".join([*self.head, *self.lines, f'return loc("{self.name}.py":{self.place}:5)'])
+        marks = f'{{pto.entry, pto.kernel_kind = "{self.kind}", {attributes}}}'
         return (
             f'module attributes {{pto.target_arch = "{self.target}"}} {{\n'
-            f"  func.func @{self.name}({', '.join(self.arguments)})"
-            f' attributes {{pto.entry, pto.kernel_kind = "{self.kind}", {attributes}}} {{\n    {body}\n  }} loc("{self.name}.py":1:1)\n}}\n'
+            f"  func.func @{self.name}({', '.join(self.arguments)}) attributes {marks} {{\n"
+            f'    {body}\n  }} loc("{self.name}.py":1:1)\n}}\n'
         )
 
     def module(self, context: ir.Context) -> ir.Module:

@@ -46,14 +46,17 @@ SYNCHRONIZATION = _names(
     "pto", "set_flag wait_flag set_flag_dyn wait_flag_dyn record_event wait_event barrier barrier_sync get_buf rls_buf"
 )
 
-# Attributes of instructions that only hint, and those that must have the value given (``None``: must be absent).
+# Attributes of instructions that only hint, and those that must have the value given.
 HINTS = frozenset({"precisionType", "accPhase", "stPhase"})
 NEUTRAL: dict[str, str] = {
     "atomicType": "atomic_none",
     "reluPreMode": "no_relu",
-    "satmode": "OFF",
-    "sat_mode": "OFF",
+    "satmode": "off",
+    "sat_mode": "off",
 }
+# How a conversion asks to saturate. Text that does not ask is read as if it did: the difference is out of range values.
+SATURATION = ("satmode", "sat_mode")
+SATURATE = "#pto<saturation_mode ON>"
 
 # What we keep through print and parse in a comment at the end of a line, because the assembler has no place for it.
 PRAGMA = "// pypto:"

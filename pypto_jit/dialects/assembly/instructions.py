@@ -9,7 +9,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.assembly import forms
 from pypto_jit.dialects.assembly.builder import Builder
 from pypto_jit.dialects.assembly.cursor import Token
-from pypto_jit.dialects.operators import INSTRUCTIONS, Instruction, Operator
+from pypto_jit.dialects.operators import INSTRUCTIONS, Operator
 from pypto_jit.dialects.types import DYNAMIC, PartitionType, PointerType, TensorViewType, TileBufType
 
 Named = tuple[Token, ir.Value]
@@ -284,7 +284,11 @@ def _read_table_instruction(
             expected=", ".join(instruction.inputs),
         )
     _check_operands(builder, token, rows, inputs, outputs[0])
-    attributes = _attributes(builder, token, instruction, options)
+    source, result = builder.kind_of(inputs[0][1]), builder.kind_of(outputs[0][1])
+    if source is not None and result is not None and instruction.asks_saturation(source.dtype, result.dtype):
+        for key in forms.SATURATION:
+            options.pop(key, None)
+    attributes = _attributes(builder, token, rows[0], options)
     attributes |= builder.kept(builder.line_of(builder.last_end))
     operands = [value for _, value in (*inputs, *outputs)]
     name = f"pto.{instruction.operation}"
@@ -340,26 +344,25 @@ def _misfit(
     return None
 
 
-def _attributes(
-    builder: Builder, token: Token, instruction: Instruction, options: dict[str, str]
-) -> dict[str, ir.Attribute]:
+def _attributes(builder: Builder, token: Token, row: Operator, options: dict[str, str]) -> dict[str, ir.Attribute]:
     attributes: dict[str, ir.Attribute] = {}
+    instruction = row.instruction
+    assert instruction is not None
+    choices = {a.name: a.choices for a in row.attributes}
     for attribute in instruction.attributes:
         text = options.pop(attribute.key, None)
         value = attribute.default if text is None else _enumerator(text).removeprefix("cast_")
-        row = next(a for a in _row_attributes(instruction) if a.name == attribute.name)
-        if value not in row.choices:
+        if value not in choices[attribute.name]:
             raise builder.error(
                 f"unknown {attribute.key}",
                 token.start,
                 builder.last_end,
                 found=text,
-                expected=", ".join(attribute.template.format(value=str(c).upper()) for c in row.choices),
+                expected=", ".join(attribute.template.format(value=str(c).upper()) for c in choices[attribute.name]),
             )
         attributes[attribute.name] = ir.StringAttr.get(value, builder.context)
     for key, text in options.items():
-        neutral = forms.NEUTRAL.get(key)
-        if key in forms.HINTS or (neutral is not None and _enumerator(text) == neutral.lower()):
+        if key in forms.HINTS or forms.NEUTRAL.get(key) == _enumerator(text):
             continue
         raise builder.error(
             f"{token.text} with this attribute is not supported",
@@ -368,10 +371,6 @@ def _attributes(
             found=f"{key} = {text}",
         )
     return attributes
-
-
-def _row_attributes(instruction: Instruction):
-    return _BY_MNEMONIC[instruction.mnemonic][0].attributes
 
 
 def _enumerator(text: str) -> str:

@@ -73,9 +73,8 @@ class Names:
         return name
 
 
-def constant_name(attribute: ir.Attribute) -> str:
-    """PyPTO's name for a constant: ``c32_index``, ``cn5_i32``, ``cst`` for a float, ``true``."""
-    text = str(attribute)
+def constant_name(text: str) -> str:
+    """PyPTO's name for a constant as MLIR writes it: ``c32_index``, ``cn5_i32``, ``cst`` for a float, ``true``."""
     if text in ("true", "false"):
         return text
     value, _, kind = text.partition(" : ")

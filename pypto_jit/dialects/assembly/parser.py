@@ -45,6 +45,7 @@ def parse_assembly(text: str, context: ir.Context, *, filename: str = DEFAULT_FI
 
 
 def _read_module(builder: Builder, module: ir.Module) -> None:
+    _skip_aliases(builder)
     wrapped = builder.accept("module")
     attributes = {}
     if wrapped:
@@ -58,26 +59,24 @@ def _read_module(builder: Builder, module: ir.Module) -> None:
     module.operation.attributes["pto.target_arch"] = ir.StringAttr.get(builder.target.name, builder.context)
     names: set[str] = set()
     while not builder.at("}") and builder.peek().kind != "end":
-        if builder.peek().text.startswith("#"):
-            _skip_alias(builder)
-            continue
         _read_function(builder, module.body, names)
     if wrapped:
         builder.expect("}")
         builder.location(0, None)
-    while builder.peek().text.startswith("#"):
-        _skip_alias(builder)
+    _skip_aliases(builder)
     if builder.peek().kind != "end":
         raise builder.unexpected("the end of the text")
 
 
-def _skip_alias(builder: Builder) -> None:
-    builder.take()
-    builder.expect("=")
-    builder.kind("word", "loc")
-    if not builder.at("("):
-        raise builder.unexpected("(")
-    builder.bracketed()
+def _skip_aliases(builder: Builder) -> None:
+    """Skip ``#loc1 = loc(...)``, which the builder has already found."""
+    while builder.peek().text.startswith("#"):
+        builder.take()
+        builder.expect("=")
+        builder.expect("loc")
+        if not builder.at("("):
+            raise builder.unexpected("(")
+        builder.bracketed()
 
 
 def _read_function(builder: Builder, body: ir.Block, names: set[str]) -> None:

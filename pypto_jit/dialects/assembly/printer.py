@@ -17,6 +17,8 @@ from pypto_jit.dialects.assembly.locations import ASSEMBLY_SUFFIX, file_location
 from pypto_jit.dialects.assembly.names import Names, constant_name, hint_of
 from pypto_jit.dialects.assembly.spelling import spell_type
 from pypto_jit.dialects.operators import INSTRUCTIONS
+from pypto_jit.dialects.types import TileBufType, parse_type
+from pypto_jit.dtypes import DType
 from pypto_jit.errors import AssemblyError
 
 _spell = lru_cache(maxsize=4096)(spell_type)
@@ -51,6 +53,12 @@ def _cannot(operation: ir.Operation, what: str) -> AssemblyError:
 
 def _type(value: ir.Value) -> str:
     return _spell(str(value.type))
+
+
+def _dtype(value: ir.Value) -> DType:
+    kind = parse_type(str(value.type))
+    assert isinstance(kind, TileBufType)
+    return kind.dtype
 
 
 def _listed(values: list[str]) -> str:
@@ -151,15 +159,15 @@ class _FunctionPrinter:
                 texts[operation.results[0]] = str(operation.attributes["value"])
                 continue
             if operation.name == "pto.alloc_tile":
-                self._constant(self._address(operation), operation.context)
+                self._constant(self._address(operation))
             for operand in operation.operands:
                 if operand in texts:
-                    name = self._constant(texts[operand], operation.context)
+                    name = self._constant(texts[operand])
                     self._names.alias(operand, name)
 
-    def _constant(self, text: str, context: ir.Context) -> str:
+    def _constant(self, text: str) -> str:
         if text not in self._constants:
-            name = "%" + self._names.reserve(constant_name(ir.Attribute.parse(text, context)))
+            name = "%" + self._names.reserve(constant_name(text))
             self._constants[text] = name
             self._lines.append(f"    {name} = {forms.CONSTANT} {text}")
         return self._constants[text]
@@ -274,10 +282,12 @@ class _FunctionPrinter:
             raise _cannot(operation, operation.name)
         instruction = rows[0].instruction
         *inputs, destination = operation.operands
-        attributes = ", ".join(
+        attributes = [
             f"{a.key} = {a.template.format(value=_text(operation, a.name).upper())}" for a in instruction.attributes
-        )
-        shown = f" {{{attributes}}}" if attributes else ""
+        ]
+        if instruction.saturates and instruction.asks_saturation(_dtype(inputs[0]), _dtype(destination)):
+            attributes.append(f"{forms.SATURATION[0]} = {forms.SATURATE}")
+        shown = f" {{{', '.join(attributes)}}}" if attributes else ""
         types = ", ".join(map(_type, inputs))
         taken = f"ins({self._values(inputs)}{shown} : {types})"
         return f"pto.{instruction.mnemonic} {taken} outs({self._typed([destination])})"

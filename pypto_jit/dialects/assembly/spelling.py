@@ -162,13 +162,14 @@ def _compact_fields(parts: list[str]) -> dict[str, str]:
     if len(shape) != 2:
         raise AssemblyError("a tile buffer has two dimensions", found=parts[1])
     rows, columns = (_extent(extent) for extent in shape)
-    options = dict(map(_split, parts[2:]))
+    pairs = [_split(part) for part in parts[2:]]
+    options = dict(pairs)
+    if len(options) != len(pairs) or not options.keys() <= {"valid", "compact", *_COMPACT_DEFAULTS}:
+        raise AssemblyError("unknown or repeated key of a tile buffer", found=", ".join(parts[2:]))
     _check_compact(options)
     valid_rows, times, valid_columns = options.pop("valid", f"{rows}x{columns}").partition("x")
     if not times:
         raise AssemblyError("malformed valid region", found=valid_rows, expected="such as 16x?")
-    if len(options) < len(parts) - 4 or not options.keys() <= _COMPACT_DEFAULTS.keys():
-        raise AssemblyError("unknown or repeated key of a tile buffer", found=", ".join(parts[2:]))
     fields = {"loc": parts[0], "dtype": dtype.mlir, "rows": rows, "cols": columns}
     fields |= {"v_row": valid_rows.strip(), "v_col": valid_columns.strip()}
     return fields | _COMPACT_DEFAULTS | options

@@ -1,0 +1,55 @@
+"""The vendor's assembler takes everything we print. Runs where ``PYPTO_JIT_PTOAS`` names its binary."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from pypto_jit.dialects.assembly import print_assembly
+from tests.asm.assembler import VARIABLE, binary, complaint
+from tests.asm.corpus import Case, all_cases
+from tests.asm.kernels import KERNELS
+from tests.asm.planned import ir, new_context
+
+pytestmark = pytest.mark.skipif(binary() is None, reason=f"{VARIABLE} does not name a ptoas binary")
+
+
+def _complaints(texts: list[tuple[str, str, str]]) -> Iterator[tuple[str, str | None]]:
+    path = binary()
+    assert path is not None
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from zip(
+            (name for name, _, _ in texts),
+            pool.map(lambda entry: complaint(path, entry[1], entry[2]), texts),
+            strict=True,
+        )
+
+
+def _refused(texts: list[tuple[str, str, str]]) -> dict[str, str]:
+    return {name: said for name, said in _complaints(texts) if said is not None}
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_every_row_of_the_table_is_taken_with_every_dtype_it_lists(target: str) -> None:
+    context = new_context()
+    cases = [case for case in all_cases() if case.target == target and case.supported]
+    assert len(cases) > 100
+    texts = [(c.name, print_assembly(ir.Module.parse(c.text, context)), target) for c in cases]
+    assert _refused(texts) == {}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_whole_kernels_are_taken(name: str) -> None:
+    build, target = KERNELS[name]
+    text = print_assembly(build(target).module(new_context()))
+    assert _refused([(name, text, target)]) == {}
+
+
+def test_the_assembler_does_refuse() -> None:
+    # Guards the harness itself: a dtype that this target's adder does not have.
+    case: Case = next(c for c in all_cases() if c.name == "a2a3-add-INT8")
+    text = print_assembly(ir.Module.parse(case.text, new_context()))
+    assert "tadd" in _refused([(case.name, text, case.target)])[case.name]
