@@ -12,6 +12,7 @@ import numpy
 
 from pypto_jit.dialects.interpreter.rounding import convert, round_to_float
 from pypto_jit.dialects.interpreter.tiles import Array, Call, Tile, embed, meaning
+from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.dtypes import DType
 
 _Function = Callable[..., Array]
@@ -99,6 +100,9 @@ def _expansion(function: _Function, axis: int) -> Callable[[Call], Tile]:
     def run(call: Call) -> Tile:
         tile, vector = call.operands
         valid = call.valid(tile)
+        if valid[0] == DYNAMIC:
+            # A tile with undefined contents only gives its shape; how many of its rows are valid the vector knows.
+            valid = (vector.valid[0], *valid[1:])
         narrow = tuple(1 if k == len(valid) + axis else extent for k, extent in enumerate(valid))
         spread = numpy.broadcast_to(vector.box(narrow), valid)
         return embed(_computed(function, tile.dtype, tile.box(valid), spread), tile.shape, tile.dtype)

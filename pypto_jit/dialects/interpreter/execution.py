@@ -87,12 +87,13 @@ def _check_argument(position: int, type_: object, array: Array) -> None:
 def _attribute(attribute: ir.Attribute) -> object:
     if isinstance(attribute, ir.StringAttr | ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr):
         return attribute.value
-    return attribute
+    return tuple(attribute) if isinstance(attribute, ir.DenseI64ArrayAttr) else attribute
 
 
 def _attributes(operation: ir.Operation, row: Operator) -> dict[str, object]:
     present = operation.attributes
-    return {a.name: _attribute(present[a.name]) for a in row.attributes if a.name in present}
+    names = [*(attribute.name for attribute in row.attributes), "box"]
+    return {name: _attribute(present[name]) for name in names if name in present}
 
 
 class _Decoder:

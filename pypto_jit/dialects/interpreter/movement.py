@@ -9,6 +9,7 @@ import numpy
 from pypto_jit.dialects.interpreter.arithmetic import scalar_array
 from pypto_jit.dialects.interpreter.rounding import convert
 from pypto_jit.dialects.interpreter.tiles import Array, Call, Tile, embed, meaning
+from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.errors import BoundsError
 
 
@@ -39,7 +40,11 @@ def _box_of(tensor: Array, offsets: tuple[int, ...], extents: tuple[int, ...], c
 def _load(call: Call) -> Tile:
     tensor, *box = call.operands
     offsets, extents = tuple(box[: tensor.ndim]), tuple(box[tensor.ndim :])
-    if any(extent > size for extent, size in zip(extents, call.tile.shape, strict=True)):
+    valid = extents
+    if tensor.ndim != call.tile.rank:
+        # Once legalized, a tile has two dimensions: all of the tensor's but the last are its rows.
+        valid = (prod(extents[:-1]), extents[-1])
+    if any(extent > size for extent, size in zip(valid, call.tile.shape, strict=True)):
         raise BoundsError(
             "the valid shape of a load is larger than its tile",
             span=call.span,
@@ -49,13 +54,19 @@ def _load(call: Call) -> Tile:
     view = _box_of(tensor, offsets, extents, call, "load")
     if view is None:
         view = numpy.empty(extents, tensor.dtype)
-    return embed(view, call.tile.shape, call.tile.dtype)
+    return embed(view.reshape(valid), call.tile.shape, call.tile.dtype)
 
 
 @meaning("store")
 def _store(call: Call) -> None:
     tile, tensor, *offsets = call.operands
     box = tile.box()
+    if "box" in call.attributes:
+        # Once legalized, a tile has two dimensions, and its store remembers those it was traced with.
+        remembered = call.attributes["box"]
+        assert isinstance(remembered, tuple)
+        dynamic = box.size // max(1, prod(extent for extent in remembered if extent != DYNAMIC))
+        box = box.reshape([dynamic if extent == DYNAMIC else extent for extent in remembered])
     surplus = tile.array.ndim - tensor.ndim
     box = box.reshape(box.shape[surplus:] if surplus > 0 else (1,) * -surplus + box.shape)
     view = _box_of(tensor, tuple(offsets), box.shape, call, "store")
