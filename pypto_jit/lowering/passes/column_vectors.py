@@ -173,6 +173,7 @@ class _Columns:
         if self._is_column(source):
             self._replace(node, self._row(source, node))
         elif self._is_column(result):
+            self._row_type(self._tile(result), node)
             self._replace_by_row(node, source)
         elif source.type == result.type and self._tile(source).shape == (1, 1):
             self._replace(node, source)
