@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pypto_jit.dialects.assembly import print_assembly
+from pypto_jit.lowering.context import borrowed_context
+from tests.asm import lowered
 from tests.asm.assembler import VARIABLE, binary, complaint
 from tests.asm.corpus import Case, all_cases
 from tests.asm.kernels import KERNELS
@@ -46,6 +48,15 @@ def test_whole_kernels_are_taken(name: str) -> None:
     build, target = KERNELS[name]
     text = print_assembly(build(target).module(new_context()))
     assert _refused([(name, text, target)]) == {}
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_what_the_passes_make_is_taken(target: str) -> None:
+    texts = []
+    for name in lowered.KERNELS:
+        with borrowed_context() as context:
+            texts.append((name, print_assembly(lowered.lowered(name, target, context)), target))
+    assert _refused(texts) == {}
 
 
 def test_the_assembler_does_refuse() -> None:

@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 from pypto_jit.dialects.assembly import parse_assembly, print_assembly
+from pypto_jit.lowering.context import borrowed_context, type_table
+from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.verify_buffers import verify_buffers
+from pypto_jit.targets import BY_NAME
+from tests.asm import lowered
 from tests.asm.corpus import all_cases
 from tests.asm.kernels import KERNELS
 from tests.asm.planned import ir, new_context
@@ -45,3 +50,13 @@ def test_every_instruction_of_the_table_survives_the_round_trip(context: ir.Cont
         assert print_assembly(parse_assembly(text, context), locations=False) == text, case.name
         seen.add(case.row)
     assert {"add", "rdivs", "cast", "row_sum", "col_expand_div", "matmul_bias", "transpose", "concat", "move"} <= seen
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_what_the_passes_make_survives_the_round_trip(target: str) -> None:
+    for name in lowered.KERNELS:
+        with borrowed_context() as context:
+            text = print_assembly(lowered.lowered(name, target, context))
+            module = parse_assembly(text, context)
+            verify_buffers(module.operation, Lowering(BY_NAME[target], type_table(context)), planned=True)
+            assert print_assembly(module) == text, name
