@@ -222,7 +222,9 @@ def _micro_kernel(kernel: _Kernel, cpu: CpuDescription) -> str:
     """The name of a micro-kernel's function, which the module at the insertion point gets where it has none yet."""
     operation = ir.InsertionPoint.current.block.owner.operation
     while operation.name != "builtin.module":
-        operation = operation.parent.operation
+        parent = operation.parent
+        assert parent is not None, "a kernel outside of a module"
+        operation = parent.operation
     if kernel.symbol in ir.SymbolTable(operation):
         return kernel.symbol
     pointer = ir.Type.parse("!llvm.ptr")

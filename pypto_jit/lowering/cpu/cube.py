@@ -1,0 +1,88 @@
+"""The cube's instructions: moves into Left and Right, and matrix products."""
+
+from __future__ import annotations
+
+from pypto_jit.dtypes import INT8
+from pypto_jit.lowering.cpu.emitter import Extent
+from pypto_jit.lowering.cpu.frame import Frame
+from pypto_jit.lowering.cpu.matmul import CubeBuffer, emit_matmul, minimum
+from pypto_jit.lowering.cpu.packing import Source, emit_move_to_left, emit_move_to_right
+from pypto_jit.lowering.cpu.planes import box_plane
+from pypto_jit.lowering.cpu.program import Box, Instruction, Tile
+from pypto_jit.lowering.cpu.staging import is_transposed
+from pypto_jit.lowering.cpu.transfer import box_address, check_box, copy_elements, tile_area
+from pypto_jit.targets import Space
+
+
+def emit_move(frame: Frame, instruction: Instruction) -> None:
+    """A move from Mat into Left or Right."""
+    source = instruction.tile("src")
+    _emit_move(frame, instruction, Source(frame.address(source), source.dtype, source.strides, padded=True))
+
+
+def emit_staged_move(frame: Frame, instruction: Instruction, load: Instruction) -> None:
+    """A move into Left or Right that reads the box of a load itself (`staging.find_staging`).
+
+    The load's bounds are checked here; nothing moves where the check fails.
+    """
+    box = load.operands["partition"]
+    assert isinstance(box, Box)
+    condition = check_box(frame, load, box, load.result)
+    transposed = is_transposed(load.result, instruction.tile("src"))
+    source = _box_source(frame, box, load.result, transposed=transposed)
+    if condition is None:
+        _emit_move(frame, instruction, source)
+    else:
+        frame.e.when(condition, lambda: _emit_move(frame, instruction, source))
+
+
+def _box_source(frame: Frame, box: Box, tile: Tile, *, transposed: bool) -> Source:
+    plane = box_plane(box, tile)
+    assert plane is not None
+    rows, columns = frame.number(plane.row_stride), frame.number(plane.column_stride)
+    strides = (columns, rows) if transposed else (rows, columns)
+    return Source(box_address(frame, box), box.view.dtype, strides, padded=False)
+
+
+def _emit_move(frame: Frame, instruction: Instruction, source: Source) -> None:
+    tile, result = instruction.tile("src"), instruction.result
+    if tile.type.shape != result.type.shape:
+        source = Source(source.address, source.dtype, source.strides, padded=False)
+    rows, columns = (
+        frame.bounded(valid, min(limits))
+        for valid, *limits in zip(tile.valid, tile.type.shape, result.type.shape, strict=True)
+    )
+    emit = emit_move_to_left if result.space is Space.LEFT else emit_move_to_right
+    emit(frame.e, source, _buffer(frame, result), (rows, columns))
+
+
+def emit_product(frame: Frame, instruction: Instruction) -> None:
+    """A matrix product, added to an accumulator or a row of biases where the instruction has one."""
+    lhs, rhs, result = instruction.tile("lhs"), instruction.tile("rhs"), instruction.result
+    m = _within(frame, lhs.valid[0], result.valid[0], result.type.shape[0])
+    n = _within(frame, rhs.valid[1], result.valid[1], result.type.shape[1])
+    k = _within(frame, lhs.valid[1], rhs.valid[0], min(lhs.type.shape[1], rhs.type.shape[0]))
+    accumulate = instruction.row.rule == "matmul_acc"
+    if accumulate and frame.program.position(instruction.tile("acc")) != frame.program.position(result):
+        copy_elements(frame, tile_area(frame, instruction.tile("acc")), tile_area(frame, result), m, n)
+    bias = frame.address(instruction.tile("bias")) if instruction.row.rule == "matmul_bias" else None
+    emit_matmul(
+        frame.e,
+        _buffer(frame, lhs),
+        _buffer(frame, rhs),
+        _buffer(frame, result),
+        (m, k, n),
+        integer=lhs.type.dtype == INT8,
+        accumulate=accumulate,
+        bias=bias,
+    )
+
+
+def _within(frame: Frame, extent: Extent, other: Extent, limit: int) -> Extent:
+    """The smaller of two extents that agree in a correct kernel, and not above a limit."""
+    number = frame.bounded(extent, limit)
+    return number if extent == other else minimum(frame.e, number, frame.number(other))
+
+
+def _buffer(frame: Frame, tile: Tile) -> CubeBuffer:
+    return CubeBuffer(frame.address(tile), *tile.type.shape)

@@ -1,0 +1,99 @@
+"""Which moves into Left and Right may skip the Mat tile in between, and read global memory themselves.
+
+On the machine an operand of the cube goes through Mat. On the CPU that is one more copy of memory which the caches may
+have let go before the move reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pypto_jit.lowering.cpu.planes import box_plane
+from pypto_jit.lowering.cpu.program import Block, Box, Instruction, Nested, Program, Tile
+from pypto_jit.targets import Space
+
+_CUBE_OPERANDS = (Space.LEFT, Space.RIGHT)
+
+
+@dataclass(eq=False)
+class Staging:
+    """What staging found in a function.
+
+    Attributes:
+        sources: for a move into Left or Right the load whose box it reads itself.
+        skipped: those loads; nothing reads the Mat tiles they would fill.
+    """
+
+    sources: dict[Instruction, Instruction] = field(default_factory=dict)
+    skipped: set[Instruction] = field(default_factory=set)
+
+
+def find_staging(program: Program) -> Staging:
+    """The staging of a function.
+
+    A Mat tile is skipped where one load fills it, and all that read it are moves into Left or Right, later in the
+    load's block and with nothing that may write to global memory between the load and them.
+    """
+    readers: dict[int, list[Instruction]] = {}
+    writers: dict[int, list[Instruction]] = {}
+    for instruction in program.body.instructions():
+        for buffer in instruction.reads:
+            readers.setdefault(buffer, []).append(instruction)
+        for buffer in instruction.writes:
+            writers.setdefault(buffer, []).append(instruction)
+    found = Staging()
+
+    def visit(block: Block) -> None:
+        for number, item in enumerate(block.items):
+            if isinstance(item, Nested):
+                for inner in item.blocks:
+                    visit(inner)
+            elif _fills_mat(item) and writers[item.result.buffer] == [item]:
+                moves = readers.get(item.result.buffer, [])
+                same = all(_same_matrix(item.result, move) for move in moves)
+                if same and moves and _undisturbed(moves, block.items[number + 1 :]):
+                    found.skipped.add(item)
+                    found.sources.update((move, item) for move in moves)
+
+    visit(program.body)
+    return found
+
+
+def is_transposed(tile: Tile, view: Tile) -> bool:
+    """Whether a handle on the buffer of a Mat tile sees its transpose."""
+    return tile.type.layout.slayout != view.type.layout.slayout
+
+
+def _fills_mat(instruction: Instruction) -> bool:
+    """Whether the instruction loads evenly spaced rows of a tensor as a Mat tile."""
+    if instruction.row.rule != "load" or instruction.result.space is not Space.MAT:
+        return False
+    box = instruction.operands["partition"]
+    assert isinstance(box, Box)
+    plane = box_plane(box, instruction.result)
+    return plane is not None and plane.extents == instruction.result.valid
+
+
+def _same_matrix(tile: Tile, move: Instruction) -> bool:
+    """Whether a reader moves the whole tile, as it is or transposed, into Left or Right."""
+    if move.row.rule != "move" or move.result.space not in _CUBE_OPERANDS:
+        return False
+    source = move.tile("src")
+    shape, valid = tile.type.shape, tile.valid
+    if is_transposed(tile, source):
+        shape, valid = shape[::-1], valid[::-1]
+    return source.type.shape == shape and source.valid == valid
+
+
+def _undisturbed(moves: list[Instruction], following: list[Instruction | Nested]) -> bool:
+    """Whether the moves are among the following items themselves, with no store before the last of them."""
+    left = set(moves)
+    for item in following:
+        if isinstance(item, Instruction):
+            left.discard(item)
+        if not left:
+            return True
+        inside = [item] if isinstance(item, Instruction) else [i for block in item.blocks for i in block.instructions()]
+        if any(isinstance(other.destination, Box) for other in inside):
+            return False
+    return False
