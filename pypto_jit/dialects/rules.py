@@ -301,6 +301,9 @@ def _reshape(row: Operator, operands: Operands, attributes: Attributes, target: 
 def _reshaped_valid(tile: TileType, shape: tuple[int, ...]) -> tuple[int, ...]:
     if tile.valid == tile.shape:
         return shape
+    if tile.rank == 2 and shape == tile.shape[::-1] and 1 in shape:
+        # A row as a column, or the reverse: the box turns with it.
+        return tile.valid[::-1]
     # A partly valid vector keeps its one partial extent; any other partial box is no box under another shape.
     partial = [k for k, (v, s) in enumerate(zip(tile.valid, tile.shape, strict=True)) if v != s]
     long = [k for k, extent in enumerate(shape) if extent != 1]

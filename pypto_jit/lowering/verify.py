@@ -17,7 +17,7 @@ from pypto_jit.errors import DTypeError, InternalError, LayoutError, PyptoError,
 from pypto_jit.lowering.layouts import is_column
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.tree import Node, functions, read
-from pypto_jit.targets import Space, Target
+from pypto_jit.targets import ROW_ALIGNMENT, Space, Target
 
 _CUBE_OPERANDS = {"lhs": Space.LEFT, "rhs": Space.RIGHT, "bias": Space.BIAS, "acc": Space.ACC}
 
@@ -131,6 +131,8 @@ def _check_by_rule(node: Node, row: Operator, operands: list, result: object, ta
             raise DTypeError(f"the scalar of {row.name} has another dtype", found=kind, expected=result.dtype)
     if row.name == "create_tile":
         return
+    if row.name == "concat":
+        given = [_as_written(kind) for kind in given]
     expected = rules.result_type(row, given, attributes, target)
     assert isinstance(expected, TileType)
     same = (expected.shape, expected.dtype, expected.space) == (result.shape, result.dtype, result.space)
@@ -140,6 +142,12 @@ def _check_by_rule(node: Node, row: Operator, operands: list, result: object, ta
             found=result.describe(),
             expected=expected.describe(),
         )
+
+
+def _as_written(tile: TileType) -> TileType:
+    """A column that was spread into the first element of each padded row, as the column it stands for."""
+    spread = tile.valid[-1] == 1 and tile.shape[-1] * tile.dtype.bytes == ROW_ALIGNMENT
+    return replace(tile, shape=(*tile.shape[:-1], 1)) if spread else tile
 
 
 def _check_places(row: Operator, operands: list, result: object, target: Target) -> None:

@@ -100,9 +100,9 @@ def _expansion(function: _Function, axis: int) -> Callable[[Call], Tile]:
     def run(call: Call) -> Tile:
         tile, vector = call.operands
         valid = call.valid(tile)
-        if valid[0] == DYNAMIC:
-            # A tile with undefined contents only gives its shape; how many of its rows are valid the vector knows.
-            valid = (vector.valid[0], *valid[1:])
+        if DYNAMIC in valid:
+            # A tile with undefined contents only gives its shape; what is valid of it the vector knows.
+            valid = tuple(extent if v == DYNAMIC else v for v, extent in zip(valid, vector.valid, strict=True))
         narrow = tuple(1 if k == len(valid) + axis else extent for k, extent in enumerate(valid))
         spread = numpy.broadcast_to(vector.box(narrow), valid)
         return embed(_computed(function, tile.dtype, tile.box(valid), spread), tile.shape, tile.dtype)

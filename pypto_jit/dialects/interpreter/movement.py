@@ -95,6 +95,8 @@ def _reshape(call: Call) -> Tile:
     array = tile.array.reshape(call.tile.shape).copy()
     if call.tile.shape == tile.shape:
         return Tile(array, tile.dtype, tile.valid)
+    if call.tile.shape == tile.shape[::-1] and 1 in tile.shape:
+        return Tile(array, tile.dtype, tile.valid[::-1])
     # A partly valid tile that may be reshaped is a vector: one long axis takes all its valid elements.
     count = prod(tile.valid)
     valid = call.tile.shape

@@ -27,7 +27,7 @@ def run(module: ir.Operation, lowering: Lowering) -> None:
     """Rewrite the column vectors of every function.
 
     Raises:
-        ShapeError: a column whose single column is partly valid.
+        ShapeError: a strided column whose only column may be empty.
         LayoutError: a column in global memory that cannot be gathered or scattered in its dtype.
     """
     for function in functions(module):
@@ -71,11 +71,7 @@ class _Columns:
         assert tile is not None
         return tile
 
-    def _row_type(self, tile: TileType, node: Node) -> TileType:
-        if tile.valid[1] != 1:
-            raise ShapeError(
-                "the single column of an [N, 1] tile cannot be partly valid", span=node.span, found=tile.describe()
-            )
+    def _row_type(self, tile: TileType) -> TileType:
         return replace(tile, shape=tile.shape[::-1], valid=tile.valid[::-1])
 
     def _row(self, value: ir.Value, node: Node) -> ir.Value:
@@ -87,7 +83,7 @@ class _Columns:
             owner = value.owner
             inside = isinstance(owner, ir.Block)
             point = ir.InsertionPoint.at_block_begin(owner) if inside else ir.InsertionPoint.after(owner)
-            kind = self._types.build(self._row_type(self._tile(value), node))
+            kind = self._types.build(self._row_type(self._tile(value)))
             row = self._rows[value] = ir.Operation.create(
                 "pypto.reshape", [kind], [value], loc=node.op.location, ip=point
             ).result
@@ -132,33 +128,39 @@ class _Columns:
             ip=ir.InsertionPoint.after(node.op),
         )
         result.replace_all_uses_except(back.result, [back])
-        result.set_type(self._types.build(self._row_type(column, node)))
+        result.set_type(self._types.build(self._row_type(column)))
         self._rows[back.result] = result
 
     def _row_reduction(self, node: Node) -> None:
         source = node.op.operands[0]
-        if self._is_column(source):
+        if not self._is_column(source):
+            return
+        if self._tile(source).valid[1] == 1:
             # One element in each row: its sum, maximum and minimum are the element.
-            self._row_type(self._tile(source), node)
             self._replace(node, source)
+        else:
+            node.op.operands[0] = self._spread(source, node, node.name[6:])
 
     def _column_reduction(self, node: Node) -> None:
         source = node.op.operands[0]
         if self._is_column(source):
             name = node.name[6:].replace("col_", "row_")
-            self._replace(node, self._create(name, [self._row(source, node)], self._tile(node.results[0]), node))
+            kind = self._tile(node.results[0])
+            reduced = self._create(name, [self._row(source, node)], self._row_type(kind), node)
+            turned = kind.valid != kind.valid[::-1]
+            self._replace(node, self._create("reshape", [reduced], kind, node) if turned else reduced)
 
     def _row_expand(self, node: Node) -> None:
         if not self._is_column(node.results[0]):
             return
         source, vector = list(node.op.operands)
         operator = node.name[6:].removeprefix("row_expand").lstrip("_")
-        if not operator:
+        if not operator and vector.type == node.results[0].type:
             self._replace(node, vector)
             return
         rows = [self._row(source, node), self._row(vector, node)]
-        kind = self._tile(rows[0])
-        self._replace_by_row(node, self._create(_ELEMENTWISE.get(operator, operator), rows, kind, node))
+        name = _ELEMENTWISE.get(operator, operator) or "col_expand"
+        self._replace_by_row(node, self._create(name, rows, self._tile(rows[0]), node))
 
     def _col_expand(self, node: Node) -> None:
         if not self._is_column(node.results[0]):
@@ -173,7 +175,6 @@ class _Columns:
         if self._is_column(source):
             self._replace(node, self._row(source, node))
         elif self._is_column(result):
-            self._row_type(self._tile(result), node)
             self._replace_by_row(node, source)
         elif source.type == result.type and self._tile(source).shape == (1, 1):
             self._replace(node, source)
@@ -219,7 +220,13 @@ class _Columns:
         if not self._is_column(result) or self._is_consecutive(node.op.operands[0], self._load_box(node)):
             return
         column = self._tile(result)
-        self._row_type(column, node)
+        if column.valid[1] != 1:
+            raise ShapeError(
+                "the only column of a tile cannot be partly valid where it is loaded from a strided tensor",
+                span=node.span,
+                found=column.describe(),
+                expected="a last valid extent of 1",
+            )
         self._check_dtype("row_max", column.dtype, node, "load of")
         wide = ir.Operation.create(
             "pypto.row_max",

@@ -127,8 +127,11 @@ class _Conversion:
         elif rule == "concat":
             sources = ([r.extents[0] for r in refs], [self._concat_columns(refs)])
         elif rule == "reshape":
+            source = self._types.tile(node.operands[0])
+            assert source is not None
+            turned = kind.shape == source.shape[::-1]
             dynamic = [e for e in refs[0].extents if e is not None]
-            sources = (dynamic, dynamic)
+            sources = ([refs[0].extents[1]], [refs[0].extents[0]]) if turned else (dynamic, dynamic)
         else:
             sources = ([r.extents[0] for r in refs], [r.extents[1] for r in refs])
         rows, columns = (next((e for e in source if e is not None), None) for source in sources)
@@ -279,7 +282,7 @@ class _Conversion:
             v == DYNAMIC for r in node.results if self._buffers.is_tile(r) for v in self._buffers.physical(r).valid
         )
         kinds = [r.type for r in results] + [self._types.index] * count
-        attributes = {named.name: named.attr for named in node.op.attributes}
+        attributes = dict(node.op.attributes.items())
         self._erased.append(node.op)
         return self._emitter.emit(node.name, operands, kinds, attributes, regions=len(node.bodies))
 

@@ -1,10 +1,64 @@
-"""launches"""
+"""``launches``: a kernel with several top-level parallel loops becomes several functions, launched one after the other.
+
+The blocks of one launch do not wait for each other, so a loop that follows another one starts when all of that is done.
+Each function keeps the stores of one parallel loop, or of what lies between two of them, and computes again what that
+needs: index arithmetic and loads. Where a function would load a tile from before a store of an earlier one, whose memory it
+may be, nothing is split and the kernel runs as one block.
+"""
 
 from __future__ import annotations
 
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.passes.blocks import PARALLEL
+from pypto_jit.lowering.slices import Program, Slice, SliceWriter
+from pypto_jit.lowering.tree import Node, functions, read
 
 
 def run(module: ir.Operation, lowering: Lowering) -> None:
-    return
+    """Split every function of the module that has several parallel loops."""
+    for function in functions(module):
+        program = Program(function, read(function))
+        groups = _groups(program)
+        if len(groups) < 2:
+            continue
+        slices = [Slice(program, {}) for _ in groups]
+        for part, group in zip(slices, groups, strict=True):
+            part.keep(_stores(group))
+        if any(_reads_too_late(part, groups[:k]) for k, part in enumerate(slices)):
+            continue
+        name = function.attributes["sym_name"].value
+        for k, part in enumerate(slices):
+            SliceWriter(part, {}).write(f"{name}_{k}", function)
+        function.erase()
+
+
+def _stores(group: list[Node]) -> list[Node]:
+    found = []
+    for top in group:
+        inner = [node for body in top.bodies for node in body.walk()]
+        found += [node for node in [top, *inner] if node.name == "pypto.store"]
+    return found
+
+
+def _groups(program: Program) -> list[list[Node]]:
+    """The top-level operations that store, those between two parallel loops together."""
+    groups: list[list[Node]] = []
+    joins = False
+    parallel = 0
+    for node in program.body.nodes:
+        if not _stores([node]):
+            continue
+        alone = PARALLEL in node.op.attributes
+        parallel += alone
+        if joins and not alone:
+            groups[-1].append(node)
+        else:
+            groups.append([node])
+        joins = not alone
+    return groups if parallel else []
+
+
+def _reads_too_late(part: Slice, earlier: list[list[Node]]) -> bool:
+    last = max((node.position for group in earlier for node in _stores(group)), default=-1)
+    return any(node.position < last for node in part.kept if node.name == "pypto.load")

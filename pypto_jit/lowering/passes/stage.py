@@ -1,17 +1,162 @@
-"""stage"""
+"""``stage``: a kernel that mixes cube and vector work becomes several functions, each for one core.
+
+Every tile gets a stage: cube work happens in even stages, vector work in odd ones, and a move between the cores leads to a
+later stage. Each stage that stores something becomes a function; they are launched in order and hand tiles over through
+workspaces in global memory, one slot for each turn of the loops around the move. A function computes again what it needs of
+earlier stages of its own core. Where that cannot be done the function stays whole and says why: it then runs on the CPU
+only.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from pypto_jit._mlir import ir
-from pypto_jit.lowering.cores import CUBE, MIXED, VECTOR, core_of, set_kind
+from pypto_jit.lowering.cores import CUBE, KIND, MIXED, VECTOR, core_of, crosses, set_kind
+from pypto_jit.lowering.extents import UnknownExtentError, ValidExtents
 from pypto_jit.lowering.lowering import Lowering
-from pypto_jit.lowering.tree import functions, read
+from pypto_jit.lowering.memory_order import order_problem
+from pypto_jit.lowering.slices import Insertion, Program, Slice, SliceWriter
+from pypto_jit.lowering.stages import CannotStageError, Stages
+from pypto_jit.lowering.tree import Node, functions, read
+from pypto_jit.lowering.workspaces import (
+    Workspace,
+    add_arguments,
+    make_workspace,
+    needed_by_load,
+    needed_by_store,
+)
+
+
+@dataclass
+class _Part:
+    """One function to be."""
+
+    stage: int
+    cut: Slice
+    insertions: dict[Node, Insertion] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return VECTOR if self.stage % 2 else CUBE
 
 
 def run(module: ir.Operation, lowering: Lowering) -> None:
+    """Split every mixed function of the module and give each function its kind and its final name."""
+    workspaces: list[Workspace] = []
+    split: list[tuple[Program, list[_Part]]] = []
+    whole: list[ir.Operation] = []
     for function in functions(module):
-        cores = {core_of(node, lowering.types) for node in read(function).walk()} - {None}
-        if len(cores) < 2:
-            set_kind(function, CUBE if CUBE in cores else VECTOR)
+        body = read(function)
+        cores = {core_of(node, lowering.types) for node in body.walk()} - {None}
+        if len(cores) > 1:
+            program = Program(function, body)
+            try:
+                split.append((program, _Split(program, lowering, workspaces).parts))
+                continue
+            except CannotStageError as reason:
+                function.attributes[MIXED] = ir.StringAttr.get(str(reason))
         else:
-            function.attributes[MIXED] = ir.StringAttr.get("cube and vector work")
+            set_kind(function, CUBE if CUBE in cores else VECTOR)
+        whole.append(function)
+    if workspaces:
+        for function in whole:
+            add_arguments(function, workspaces, lowering)
+    for program, parts in split:
+        _write(program, parts, workspaces, lowering)
+    _name(functions(module))
+
+
+def _write(program: Program, parts: list[_Part], workspaces: list[Workspace], lowering: Lowering) -> None:
+    name = program.function.attributes["sym_name"].value
+    for part in parts:
+        writer = SliceWriter(part.cut, part.insertions)
+        function = writer.write(
+            f"{name}_{part.stage}", program.function, lambda new: add_arguments(new, workspaces, lowering)
+        )
+        function.attributes["pypto.kernel"] = program.function.attributes["sym_name"]
+        set_kind(function, part.kind)
+    program.function.erase()
+
+
+def _name(found: list[ir.Operation]) -> None:
+    """Number the functions of a kernel that has several, and name them after their cores."""
+    for k, function in enumerate(found):
+        attributes = function.attributes
+        if len(found) > 1:
+            kernel = attributes["pypto.kernel" if "pypto.kernel" in attributes else "sym_name"].value
+            kind = attributes[KIND].value if KIND in attributes else "mixed"
+            attributes["sym_name"] = ir.StringAttr.get(f"{kernel}_{k}_{kind}")
+        if "pypto.kernel" in attributes:
+            del attributes["pypto.kernel"]
+
+
+class _Split:
+    """Finds the parts of one function.
+
+    Raises:
+        CannotStageError: there are none that do the same.
+    """
+
+    def __init__(self, program: Program, lowering: Lowering, workspaces: list[Workspace]) -> None:
+        self._program = program
+        self._lowering = lowering
+        self._stages = Stages(program, lowering)
+        self._extents = ValidExtents(program, lowering.types)
+        self._moves = {n.results[0]: n for n in program.nodes if crosses(n, lowering.types, lowering.target)}
+        self.parts: list[_Part] = []
+        handed = self._cut()
+        problem = order_problem(program, [(part.stage, part.cut) for part in self.parts], self._stages.of_store)
+        if problem is not None:
+            raise CannotStageError(problem)
+        made = {
+            value: make_workspace(self._moves[value], program, lowering, len(workspaces) + k)
+            for k, value in enumerate(handed)
+        }
+        workspaces += made.values()
+        self._connect(made)
+
+    def _cut(self) -> list[ir.Value]:
+        """Make the parts from the last stage to the first; the values that are handed over."""
+        needs = {value: self._needs(node) for value, node in self._moves.items()}
+        handed: dict[ir.Value, None] = {}
+        for stage in range(self._stages.last, -1, -1):
+            stores = [node for node, at in self._stages.of_store.items() if at == stage]
+            sent = [self._moves[v] for v in handed if self._stages.of(v) == stage + 1]
+            if not stores and not sent:
+                continue
+            cut = Slice(self._program, {v: n for v, n in needs.items() if self._stages.of(v) <= stage})
+            for node in sent:
+                cut.visit(node)
+                cut.keep((), needed_by_store(node, self._program))
+            cut.keep(stores)
+            self._check_core(cut, stage)
+            handed.update(dict.fromkeys(value for value in self._moves if value in cut.brought))
+            self.parts.insert(0, _Part(stage, cut))
+        return [value for value in self._moves if value in handed]
+
+    def _needs(self, node: Node) -> list[ir.Value]:
+        try:
+            return needed_by_load(node, self._program, self._extents.of(node.results[0]))
+        except UnknownExtentError:
+            where = f" at line {node.span.line}" if node.span is not None else ""
+            raise CannotStageError(
+                f"the valid shape of the tile that goes to the other core{where} changes from turn to turn of a loop"
+            ) from None
+
+    def _check_core(self, cut: Slice, stage: int) -> None:
+        core = VECTOR if stage % 2 else CUBE
+        for node in cut.kept:
+            if core_of(node, self._lowering.types) not in (None, core):
+                where = f" at line {node.span.line}" if node.span is not None else ""
+                raise CannotStageError(f"the {core} core would need the result{where} of the other core at once")
+
+    def _connect(self, made: dict[ir.Value, Workspace]) -> None:
+        for part in self.parts:
+            for value, workspace in made.items():
+                node = self._moves[value]
+                if value in part.cut.brought:
+                    extents = self._extents.of(value)
+                    part.insertions[node] = workspace.load(node, self._program, extents)
+                elif self._stages.of(value) == part.stage + 1:
+                    part.insertions[node] = workspace.store(node, self._program)

@@ -1,0 +1,142 @@
+"""Workspaces: tensors in global memory through which the stages of a kernel hand tiles over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from pypto_jit._mlir import ir
+from pypto_jit.dialects.types import TensorType
+from pypto_jit.lowering.extents import Extent, Pair
+from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.slices import Insertion, Program, SliceWriter
+from pypto_jit.lowering.stages import CannotStageError
+from pypto_jit.lowering.tree import Node, constant, trip_count
+
+WORKSPACE = "pypto.workspace"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The tiles of one move between the cores, one below the other, a slot for each turn of the loops around the move."""
+
+    number: int
+    type: TensorType
+    rows: int
+    lowering: Lowering
+
+    def store(self, node: Node, program: Program) -> Insertion:
+        """What stands for the move in the stage before it."""
+
+        def insert(writer: SliceWriter, point: ir.InsertionPoint) -> None:
+            emit = _Emit(self.lowering, node.op.location, point)
+            tile = writer.values[node.operands[0]]
+            offsets = [self._row(node, program, writer, emit), emit.index(0)]
+            emit.operation("pypto.store", [tile, writer.extra[self.number], *offsets], [])
+
+        return insert
+
+    def load(self, node: Node, program: Program, extents: Pair) -> Insertion:
+        """What stands for the move in the stages after it."""
+
+        def insert(writer: SliceWriter, point: ir.InsertionPoint) -> None:
+            emit = _Emit(self.lowering, node.op.location, point)
+            offsets = [self._row(node, program, writer, emit), emit.index(0)]
+            valid = [_extent(extent, writer, emit) for extent in extents]
+            operands = [writer.extra[self.number], *offsets, *valid]
+            writer.values[node.results[0]] = emit.operation("pypto.load", operands, [node.results[0].type]).result
+
+        return insert
+
+    def _row(self, node: Node, program: Program, writer: SliceWriter, emit: _Emit) -> ir.Value:
+        """The first row of the slot of this turn."""
+        slot = emit.index(0)
+        for loop in program.loops_around(node):
+            trips = trip_count(loop)
+            lower, step = constant(loop.operands[0]), constant(loop.operands[2])
+            assert trips is not None and lower is not None and step is not None
+            turn = emit.arith("subi", writer.values[loop.bodies[0].arguments[0]], emit.index(lower))
+            turn = emit.arith("divui", turn, emit.index(step))
+            slot = emit.arith("addi", emit.arith("muli", slot, emit.index(trips)), turn)
+        return emit.arith("muli", slot, emit.index(self.rows))
+
+
+def make_workspace(node: Node, program: Program, lowering: Lowering, number: int) -> Workspace:
+    """The workspace of a move between the cores.
+
+    Raises:
+        CannotStageError: the number of slots is not known.
+    """
+    tile = lowering.types.tile(node.operands[0])
+    assert tile is not None
+    counts = []
+    for loop in program.loops_around(node):
+        trips = trip_count(loop)
+        if trips is None:
+            span = loop.span
+            where = f" at line {span.line}" if span is not None else ""
+            raise CannotStageError(
+                f"the number of turns of the loop{where} is only known at run time, and each turn hands a tile to the "
+                "other core"
+            )
+        counts.append(trips)
+    rows, columns = tile.shape
+    shape = (max(1, prod(counts)) * rows, columns)
+    return Workspace(number, TensorType(shape, tile.dtype, (columns, 1)), rows, lowering)
+
+
+def needed_by_store(node: Node, program: Program) -> list[ir.Value]:
+    """What the stage before a move computes for it."""
+    return [node.operands[0], *(loop.bodies[0].arguments[0] for loop in program.loops_around(node))]
+
+
+def needed_by_load(node: Node, program: Program, extents: Pair) -> list[ir.Value]:
+    """What a stage after a move computes for it."""
+    turns = [loop.bodies[0].arguments[0] for loop in program.loops_around(node)]
+    return [*turns, *(factor for extent in extents for factor in extent.factors)]
+
+
+def add_arguments(function: ir.Operation, workspaces: list[Workspace], lowering: Lowering) -> list[ir.Value]:
+    """Give a function the workspaces as further arguments."""
+    block = function.regions[0].blocks[0]
+    count = len(block.arguments)
+    attributes = function.attributes
+    described = list(attributes["arg_attrs"]) if "arg_attrs" in attributes else [ir.DictAttr.get({})] * count
+    mark = ir.DictAttr.get({WORKSPACE: ir.UnitAttr.get()})
+    added = [block.add_argument(lowering.types.build(w.type), function.location) for w in workspaces]
+    kinds = [argument.type for argument in block.arguments]
+    attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
+    attributes["arg_attrs"] = ir.ArrayAttr.get([*described, *[mark] * len(added)])
+    return added
+
+
+def _extent(extent: Extent, writer: SliceWriter, emit: _Emit) -> ir.Value:
+    if not extent.factors:
+        return emit.index(extent.constant)
+    value = writer.values[extent.factors[0]]
+    for factor in extent.factors[1:]:
+        value = emit.arith("muli", value, writer.values[factor])
+    return emit.arith("addi", value, emit.index(extent.constant)) if extent.constant else value
+
+
+class _Emit:
+    def __init__(self, lowering: Lowering, location: ir.Location, point: ir.InsertionPoint) -> None:
+        self._index = lowering.types.index
+        self._location = location
+        self._point = point
+
+    def operation(
+        self,
+        name: str,
+        operands: list[ir.Value],
+        results: list[ir.Type],
+        attributes: dict[str, ir.Attribute] | None = None,
+    ) -> ir.Operation:
+        return ir.Operation.create(name, results, operands, attributes, loc=self._location, ip=self._point)
+
+    def index(self, number: int) -> ir.Value:
+        attribute = {"value": ir.IntegerAttr.get(self._index, number)}
+        return self.operation("arith.constant", [], [self._index], attribute).result
+
+    def arith(self, name: str, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+        return self.operation(f"arith.{name}", [lhs, rhs], [self._index]).result
