@@ -30,7 +30,7 @@ def is_third_party(filename: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_internal(filename: str) -> bool:
     """Whether the file belongs to this package or to Python's standard library."""
-    if filename.startswith((PACKAGE, "<frozen ", "<__array_function__")):
+    if filename.startswith((PACKAGE, "<frozen ", "<__array_function__", "<pypto_jit ")):
         return True
     return filename.startswith(_STDLIB) and not is_third_party(filename)
 

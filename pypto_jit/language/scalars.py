@@ -235,6 +235,13 @@ def _check_kind(name: str, dtype: DType) -> None:
             span=here(),
             expected="BOOL, as a comparison gives" if logical else "integers or floats",
         )
+    if dtype.kind == "uint":
+        raise DTypeError(
+            f"'{_SYMBOLS.get(name, name)}' does not take {dtype} scalars",
+            span=here(),
+            expected="signed integers or floats",
+            hint="convert it with pl.cast(scalar, pl.INT32)",
+        )
     if dtype.is_float and name in ("floordiv", "mod"):
         raise DTypeError(f"'{_SYMBOLS[name]}' takes integer scalars", span=here(), found=dtype, expected="INDEX or INT32")
 

@@ -9,14 +9,7 @@ from pypto_jit.dialects.operators import BY_NAME, Operator
 from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType
 from pypto_jit.dtypes import DType
 from pypto_jit.errors import ControlFlowError, DTypeError, PyptoError, Span, TraceError
-from pypto_jit.language.annotations import (
-    ScalarAnnotation,
-    TensorAnnotation,
-    TileAnnotation,
-    scalar_annotation,
-    tensor_annotation,
-    tile_annotation,
-)
+from pypto_jit.language.annotations import TensorAnnotation, TileAnnotation, tensor_annotation, tile_annotation
 from pypto_jit.language.scalars import Scalar, as_number, binary, cast, is_number
 from pypto_jit.language.tracing import current, here
 from pypto_jit.targets import Space
@@ -85,6 +78,10 @@ class Tensor:
         raise _no_truth("tensor")
 
 
+class UnknownExtent:
+    """A valid extent that is only known where it was made: that of a tile which a loop or branch carries."""
+
+
 class Tile:
     """A tile on chip. Operators take tiles and give new ones; no tile is ever changed.
 
@@ -92,7 +89,7 @@ class Tile:
 
     Attributes:
         type: shape, dtype, memory and static valid shape.
-        valid_extents: one int, traced scalar, or None (not known here) per dimension.
+        valid_extents: one int, traced scalar or `UnknownExtent` per dimension.
         span: the user's line that made it.
     """
 
@@ -138,7 +135,7 @@ class Tile:
     @property
     def valid_shape(self) -> tuple[Any, ...]:
         """The meaningful part: ints where known, else traced scalars."""
-        if None in [None if extent is None else 0 for extent in self.valid_extents]:
+        if any(isinstance(extent, UnknownExtent) for extent in self.valid_extents):
             raise TraceError(
                 "the valid shape of this tile is not known here",
                 span=here(),
@@ -332,4 +329,4 @@ def arithmetic(name: str, lhs: Any, rhs: Any) -> Any:
     raise _wrong_operand(BY_NAME[name], wrong[0], "tile", wrong[1])
 
 
-__all__ = ["Scalar", "ScalarAnnotation", "Tensor", "Tile", "arithmetic", "emit", "scalar_annotation", "tile_scalar"]
+__all__ = ["Scalar", "Tensor", "Tile", "UnknownExtent", "arithmetic", "emit", "tile_scalar"]

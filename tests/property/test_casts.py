@@ -1,4 +1,4 @@
-"""Every conversion of every target in every rounding mode: all values of narrow dtypes, and hard ones of wide dtypes."""
+"""Every conversion of every target in every rounding mode: all values of 16 bits, and hard ones of 32."""
 
 from __future__ import annotations
 

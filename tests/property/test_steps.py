@@ -1,7 +1,7 @@
 """Every operator of a random chain, held to its own accuracy.
 
-Each compiled tile is stored, and what it is compared with is computed from the compiled tiles before it, so that no error
-is carried from one operator to the next.
+Each compiled tile is stored, and what it is compared with is computed from the compiled tiles before it, so that no
+error is carried from one operator to the next.
 """
 
 from __future__ import annotations

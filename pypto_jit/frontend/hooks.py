@@ -1,0 +1,244 @@
+"""What rewritten code calls: it keeps Python's meaning for plain values and records control flow on traced ones."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import operator
+import sys
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any
+
+import pypto_jit.language
+from pypto_jit.errors import ControlFlowError, DirectionError
+from pypto_jit.frontend.branches import Branch
+from pypto_jit.frontend.builder import Builder
+from pypto_jit.frontend.liveness import Flow
+from pypto_jit.frontend.loops import Loop
+from pypto_jit.frontend.rewrite import Rewriter, underlying
+from pypto_jit.frontend.structures import UNDEFINED
+from pypto_jit.language.control import Range
+from pypto_jit.language.location import is_third_party
+from pypto_jit.language.scalars import Scalar, fold
+from pypto_jit.language.tracing import CURRENT
+from pypto_jit.language.values import Tile
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
+    "Lt": operator.lt,
+    "LtE": operator.le,
+    "Gt": operator.gt,
+    "GtE": operator.ge,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+    "In": lambda a, b: a in b,
+    "NotIn": lambda a, b: a not in b,
+}
+_CHOICE = "... if ... else ..."
+_CHOICE_FLOW = Flow((_CHOICE,), (), frozenset(), frozenset({_CHOICE}), frozenset(), ())
+
+
+def _builder() -> Builder:
+    builder = CURRENT.get()
+    assert isinstance(builder, Builder)
+    return builder
+
+
+def _flow(encoded: tuple[Any, ...]) -> Flow:
+    _, bound, targets, exposed, after, read, jumps = encoded
+    return Flow(bound, targets, frozenset(exposed), frozenset(after), frozenset(read), jumps)
+
+
+def _refuse_jumps(builder: Builder, flow: Flow, what: str) -> None:
+    if not flow.jumps:
+        return
+    keyword, line = flow.jumps[0]
+    span = builder.span()
+    hints = {
+        "break": "bound the loop by a computed count, or put the rest of the body under an `if`",
+        "continue": "put the rest of the body under an `if`",
+        "return": "bind the result to a variable, and return it at the end of the kernel",
+        "yield": "a generator cannot be recorded: collect values in a list outside of the loop",
+    }
+    raise ControlFlowError(
+        f"`{keyword}` cannot leave {what}, which is recorded rather than run",
+        span=None if span is None else type(span)(span.filename, line),
+        hint=hints[keyword],
+    )
+
+
+def _condition(value: Any) -> Any:
+    """A traced BOOL, or a Python bool."""
+    if isinstance(value, Scalar):
+        return value if value.dtype.kind == "bool" else value != 0
+    return bool(value)
+
+
+def _combine(name: str, left: Scalar, right: Any) -> Any:
+    if not isinstance(right, (Scalar, bool)):
+        raise ControlFlowError(
+            f"`{name}` of a traced scalar takes conditions",
+            span=_builder().span(),
+            found=right,
+            hint="compare explicitly, for example x != 0",
+        )
+    left, right = _condition(left), _condition(right)
+    return left & right if name == "and" else left | right
+
+
+def _min_max(name: str) -> Callable[..., Any]:
+    plain = getattr(builtins, name)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        values = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+        if not kwargs and any(isinstance(value, Scalar) for value in values):
+            return fold(name, tuple(values))
+        return plain(*args, **kwargs)
+
+    return function
+
+
+_REPLACED = {builtins.min: _min_max("min"), builtins.max: _min_max("max")}
+
+
+class Hooks:
+    """The methods that rewritten code calls."""
+
+    UNDEFINED = UNDEFINED
+    locals = staticmethod(builtins.locals)
+
+    def loop(self, items: Any, encoded: tuple[Any, ...]) -> tuple[Any, Loop | None]:
+        """What to iterate over, and the recorded loop if it is one."""
+        if not isinstance(items, Range):
+            return items, None
+        builder, flow = _builder(), _flow(encoded)
+        _refuse_jumps(builder, flow, f"a {items.name} loop")
+        self._note_undefined(builder, flow, f"before the {items.name} loop at line {encoded[0]}", flow.exposed, True)
+        self._note_undefined(builder, flow, f"inside the {items.name} loop at line {encoded[0]}", flow.after)
+        loop = Loop(builder, items, flow, builder.span())
+        return loop.items(), loop
+
+    def branch(self, test: Any, encoded: tuple[Any, ...]) -> tuple[bool, Branch | None]:
+        """Whether to run the first arm, and the recorded branch if it is one."""
+        condition = _condition(test)
+        if isinstance(condition, bool):
+            return condition, None
+        builder, flow = _builder(), _flow(encoded)
+        _refuse_jumps(builder, flow, "an `if` on a traced value")
+        self._note_undefined(builder, flow, f"in one arm of the `if` at line {encoded[0]}", flow.after)
+        return True, Branch(builder, condition, flow, builder.span())
+
+    def _note_undefined(
+        self, builder: Builder, flow: Flow, where: str, names: frozenset[str], before: bool = False
+    ) -> None:
+        filename = sys._getframe(2).f_code.co_filename
+        for name in (*flow.bound, *flow.targets):
+            if name in names or not before:
+                text = f"'{name}' has no value {where}" if before else f"'{name}' is only bound {where}"
+                builder.undefined[filename, name] = text
+
+    def callee(self, function: Any) -> Any:
+        """What to call: a user's function is rewritten in turn."""
+        kind = type(function)
+        if kind not in (FunctionType, MethodType):
+            return self._other_callee(function)
+        original = underlying(function)
+        builder = CURRENT.get()
+        if original is None or not isinstance(builder, Builder) or not _is_users(original):
+            return function
+        builder.helpers.add(original)
+        rewritten = builder.rewriter.rewrite(original)
+        return MethodType(rewritten, function.__self__) if kind is MethodType else rewritten
+
+    def _other_callee(self, function: Any) -> Any:
+        if type(function) is type(len):
+            return _REPLACED.get(function, function)
+        if isinstance(function, type):
+            return function
+        if isinstance(function, functools.partial):
+            return functools.partial(self.callee(function.func), *function.args, **function.keywords)
+        original = underlying(function)
+        if original is not None:
+            return self.callee(original)
+        method = getattr(type(function), "__call__", None)
+        if isinstance(method, FunctionType) and underlying(method) is not None:
+            return self.callee(MethodType(method, function))
+        return function
+
+    def choose(self, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
+        """A conditional expression."""
+        condition = _condition(test)
+        if isinstance(condition, bool):
+            return then() if condition else other()
+        builder = _builder()
+        branch = Branch(builder, condition, _CHOICE_FLOW, builder.span())
+        branch.enter({})
+        branch.turn({_CHOICE: then()})
+        return branch.results({_CHOICE: other()})[0]
+
+    def conjunction(self, value: Any, *rest: Callable[[], Any]) -> Any:
+        """``a and b and ...``."""
+        for operand in rest:
+            if isinstance(value, Scalar):
+                value = _combine("and", value, operand())
+            elif not value:
+                return value
+            else:
+                value = operand()
+        return value
+
+    def disjunction(self, value: Any, *rest: Callable[[], Any]) -> Any:
+        """``a or b or ...``."""
+        for operand in rest:
+            if isinstance(value, Scalar):
+                value = _combine("or", value, operand())
+            elif value:
+                return value
+            else:
+                value = operand()
+        return value
+
+    def negation(self, value: Any) -> Any:
+        """``not a``."""
+        condition = _condition(value)
+        return not condition if isinstance(condition, bool) else ~condition
+
+    def chain(self, names: tuple[str, ...], left: Any, right: Any, *rest: Callable[[], Any]) -> Any:
+        """``a < b < c``."""
+        result = _OPERATORS[names[0]](left, right)
+        for name, operand in zip(names[1:], rest, strict=True):
+            if not isinstance(result, Scalar) and not result:
+                return result
+            left, right = right, operand()
+            comparison = _OPERATORS[name](left, right)
+            result = _combine("and", result, comparison) if isinstance(result, Scalar) else comparison
+        return result
+
+    def rebound(self, name: str, value: Any) -> None:
+        """After an assignment to a parameter: an output that is rebound to a tile was meant to be written."""
+        if not isinstance(value, Tile):
+            return
+        builder = CURRENT.get()
+        if not isinstance(builder, Builder) or sys._getframe(1).f_code is not builder.kernel_code:
+            return
+        builder.rebound.setdefault(name, builder.span())
+        if name in builder.outputs:
+            raise DirectionError(
+                f"'{name} = ...' binds the name and writes nothing to the output",
+                span=builder.span(),
+                found=value,
+                expected=f"a store to '{name}'",
+                hint=f"write it: pl.store(tile, {[0] * value.ndim}, {name})",
+            )
+
+
+def _is_users(function: FunctionType) -> bool:
+    """Whether a function is kernel code: the user's own, or that of an installed package that uses the language."""
+    if not is_third_party(function.__code__.co_filename):
+        return True
+    return any(value is pypto_jit.language for value in function.__globals__.values())
+
+
+REWRITER = Rewriter(Hooks())

@@ -1,0 +1,78 @@
+"""Finds the syntax tree of a function, with the line and column numbers of its file."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import tokenize
+from types import CodeType, FunctionType
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+def find_definition(function: FunctionType) -> Definition | None:
+    """The definition of a function, or None where its source is not available or is not that of the function.
+
+    The source comes from `linecache`, which has files, notebook cells and doctests.
+    """
+    code = function.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    first = code.co_firstlineno
+    if not 0 < first <= len(lines):
+        return None
+    if code.co_name != "<lambda>":
+        found = _search(_parse_block(lines, first), code)
+        if found is not None:
+            return found
+    return _search(_parse(lines, 1), code)
+
+
+def _parse_block(lines: list[str], first: int) -> ast.Module | None:
+    """The block that starts at a line. An indented one is put under an ``if``, which keeps its columns."""
+    try:
+        block = inspect.getblock(lines[first - 1 :])
+    except (SyntaxError, tokenize.TokenError, IndexError):
+        return None
+    return _parse(["if 1:\n", *block], first - 1) if block[0][:1].isspace() else _parse(block, first)
+
+
+def _parse(lines: list[str], first: int) -> ast.Module | None:
+    try:
+        tree = ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return None
+    return ast.increment_lineno(tree, first - 1) if first != 1 else tree
+
+
+def _search(tree: ast.Module | None, code: CodeType) -> Definition | None:
+    if tree is None:
+        return None
+    kinds = (ast.Lambda,) if code.co_name == "<lambda>" else (ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [node for node in ast.walk(tree) if isinstance(node, kinds) and _matches(node, code)]
+    if len(found) > 1:
+        found = [node for node in found if node.col_offset == _column(code)]
+    return found[0] if len(found) == 1 else None
+
+
+def _matches(node: Definition, code: CodeType) -> bool:
+    if isinstance(node, ast.Lambda):
+        line = node.lineno
+    else:
+        if node.name != code.co_name:
+            return False
+        line = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    arguments = node.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    names += [a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None]
+    flags = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    count = code.co_argcount + code.co_kwonlyargcount + flags
+    return line == code.co_firstlineno and tuple(names) == code.co_varnames[:count]
+
+
+def _column(code: CodeType) -> int:
+    """The column a lambda's body starts in, less that of its ``lambda``: unknown before Python 3.11."""
+    positions = getattr(code, "co_positions", None)
+    columns = [p[2] for p in positions() if p[2] is not None and p[0] == code.co_firstlineno] if positions else []
+    return min(columns, default=-1)

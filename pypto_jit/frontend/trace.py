@@ -1,0 +1,270 @@
+"""Traces a kernel: runs the function once over stand-ins and returns what it recorded as an MLIR module."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from pypto_jit._mlir import ir
+from pypto_jit.dialects.types import DYNAMIC, TensorType, row_major_strides
+from pypto_jit.dtypes import FP32
+from pypto_jit.errors import ArgumentError, DirectionError, InternalError, TraceError, UndefinedError
+from pypto_jit.frontend.bounds import derive_shape
+from pypto_jit.frontend.builder import Builder
+from pypto_jit.frontend.hooks import REWRITER
+from pypto_jit.frontend.parameters import Declaration, check_argument, declarations, definition_span
+from pypto_jit.frontend.reads import Read, collect_reads
+from pypto_jit.language.location import code_span, is_internal
+from pypto_jit.language.tracing import CURRENT
+from pypto_jit.language.values import Tensor, Tile
+from pypto_jit.signature import Constant, Omitted, ParamInfo, TensorSpec
+from pypto_jit.targets import Target
+
+Argument = TensorSpec | Constant | Omitted
+# The name of one parameter, or a tuple of them, nested as the kernel returned it.
+Returns = str | tuple["Returns", ...]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced kernel.
+
+    Attributes:
+        module: the ``trace`` stage: one function of the ``pypto`` dialect.
+        parameters: every parameter in order, with the direction that the kernel uses it in.
+        returns: which parameters a call returns: those the kernel returns, or all outputs in order.
+        reads: the globals and closure variables that the trace depends on.
+    """
+
+    module: ir.Module
+    parameters: tuple[ParamInfo, ...]
+    returns: Returns
+    reads: tuple[Read, ...]
+
+
+def trace(function: FunctionType, arguments: dict[str, Argument], target: Target, context: ir.Context) -> Traced:
+    """Trace a kernel for one specialization.
+
+    Args:
+        function: the kernel as its author wrote it.
+        arguments: what each parameter is given, in the order of the parameters.
+        target: the machine.
+        context: an MLIR context with our dialects loaded, used by no other thread meanwhile.
+
+    Raises:
+        PyptoError: the kernel or its arguments are wrong.
+        Exception: whatever the kernel's own code raises, unchanged.
+    """
+    declared = declarations(function)
+    for name, argument in arguments.items():
+        check_argument(name, declared[name], argument)
+    session = _Session(function, arguments, declared, target, context)
+    with context:
+        return session.run()
+
+
+class _Session:
+    """One run of `trace`."""
+
+    def __init__(
+        self,
+        function: FunctionType,
+        arguments: dict[str, Argument],
+        declared: dict[str, Declaration],
+        target: Target,
+        context: ir.Context,
+    ) -> None:
+        self._function = function
+        self._arguments = arguments
+        self._declared = declared
+        self._target = target
+        self._context = context
+        self._builder = Builder(target, context, REWRITER)
+        self._tensors: dict[str, Tensor] = {}
+
+    def run(self) -> Traced:
+        builder, function = self._builder, self._function
+        span = definition_span(function)
+        location = ir.Location.file(span.filename, span.line, 1, self._context)
+        module = ir.Module.create(loc=location)
+        module.operation.attributes["pypto.target"] = ir.StringAttr.get(self._target.name)
+        kernel = self._open(module, location)
+        rewritten = builder.rewriter.rewrite(function)
+        builder.kernel_code = rewritten.__code__
+        result = self._call(rewritten)
+        builder.operation("func.return", [], [], location=location)
+        builder.close_region(builder.regions[0])
+        directions = {name: self._direction(name) for name in self._tensors}
+        self._check_written(directions)
+        self._settle(kernel)
+        if not module.operation.verify():
+            raise InternalError("the traced module does not verify", span=span, notes=tuple(str(module).splitlines()))
+        parameters = tuple(self._parameter(name, directions) for name in self._arguments)
+        reads = collect_reads((function, *builder.helpers))
+        return Traced(module, parameters, self._returns(result, directions), reads)
+
+    def _open(self, module: ir.Module, location: ir.Location) -> ir.Operation:
+        builder = self._builder
+        name = self._function.__name__
+        kernel = ir.Operation.create(
+            "func.func",
+            attributes={
+                "sym_name": ir.StringAttr.get(name if name.isidentifier() else "kernel"),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+            },
+            regions=1,
+            loc=location,
+            ip=ir.InsertionPoint(module.body),
+        )
+        block = ir.Block.create_at_start(kernel.regions[0], [])
+        region = builder.open_region(block, "kernel", None)
+        builder.outputs = frozenset(name for name, declared in self._declared.items() if declared.direction == "out")
+        for name, argument in self._arguments.items():
+            if isinstance(argument, Constant):
+                continue
+            kind = self._tensor_type(name, argument)
+            if kind is None:
+                builder.access.omitted[name] = []
+            text = str(kind or TensorType((DYNAMIC,), FP32, (DYNAMIC,)))
+            handle = block.add_argument(builder.type(text), location)
+            self._tensors[name] = Tensor(handle, name, kind, region)
+        return kernel
+
+    def _tensor_type(self, name: str, argument: TensorSpec | Omitted) -> TensorType | None:
+        if isinstance(argument, TensorSpec):
+            return TensorType(argument.shape, argument.dtype, argument.strides)
+        declared = self._declared[name]
+        if declared.shape is None or declared.dtype is None:
+            return None
+        return TensorType(declared.shape, declared.dtype, row_major_strides(declared.shape))
+
+    def _call(self, rewritten: FunctionType) -> Any:
+        positional, keywords = [], {}
+        for name, parameter in inspect.signature(self._function).parameters.items():
+            argument = self._arguments[name]
+            value = argument.value if isinstance(argument, Constant) else self._tensors[name]
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                keywords[name] = value
+            else:
+                positional.append(value)
+        token = CURRENT.set(self._builder)
+        try:
+            return rewritten(*positional, **keywords)
+        except NameError as error:
+            explained = self._explain(error)
+            if explained is None:
+                raise
+            raise explained from None
+        finally:
+            CURRENT.reset(token)
+
+    def _explain(self, error: NameError) -> UndefinedError | None:
+        """The error for a variable that recorded control flow left without a value; None for any other NameError."""
+        found = re.search(r"variable '([^']+)'", str(error))
+        place = error.__traceback__
+        while place is not None and place.tb_next is not None:
+            place = place.tb_next
+        if found is None or place is None:
+            return None
+        name = found.group(1)
+        reason = self._builder.undefined.get((place.tb_frame.f_code.co_filename, name))
+        if reason is None or is_internal(place.tb_frame.f_code.co_filename):
+            return None
+        return UndefinedError(
+            f"reading an undefined tile or value: '{name}'",
+            span=code_span(place.tb_frame.f_code, place.tb_lasti, place.tb_lineno),
+            found=reason,
+            hint=f"give '{name}' a value before, for example with pl.create_tile or pl.full",
+        )
+
+    # After the kernel has run
+
+    def _direction(self, name: str) -> str:
+        access, declared = self._builder.access, self._declared[name].direction
+        loaded, stored = name in access.loads, name in access.stores
+        if stored and declared == "in":
+            raise DirectionError(
+                f"'{name}' is an input, and the kernel writes it",
+                span=access.stores[name],
+                found=f"{name}: pl.Tensor",
+                hint=f"declare it {name}: pl.Out[pl.Tensor], or pl.InOut[pl.Tensor] if the kernel also reads it",
+            )
+        if loaded and declared == "out":
+            raise DirectionError(
+                f"'{name}' is an output, and the kernel reads it",
+                span=access.loads[name],
+                found=f"{name}: pl.Out[pl.Tensor]",
+                hint=f"declare it {name}: pl.InOut[pl.Tensor]",
+            )
+        if declared in ("out", "inout") and not stored:
+            raise DirectionError(
+                f"the kernel never writes '{name}'",
+                span=self._builder.rebound.get(name) or definition_span(self._function),
+                found=f"{name}: pl.{'Out' if declared == 'out' else 'InOut'}[pl.Tensor]",
+                expected=f"a store to '{name}'",
+                hint=f"write it: pl.store(tile, offsets, {name})",
+            )
+        if declared is not None:
+            return declared
+        return ("inout" if loaded else "out") if stored else "in"
+
+    def _check_written(self, directions: dict[str, str]) -> None:
+        if any(direction != "in" for direction in directions.values()):
+            return
+        rebound = [f"'{name}' is bound to a tile at {span}" for name, span in self._builder.rebound.items()]
+        raise DirectionError(
+            f"kernel '{self._function.__name__}' writes nothing",
+            span=definition_span(self._function),
+            hint="write a tile to an output parameter: pl.store(tile, offsets, out)",
+            notes=tuple(rebound),
+        )
+
+    def _settle(self, kernel: ir.Operation) -> None:
+        """Give omitted outputs their types, and the function its own."""
+        for name, stores in self._builder.access.omitted.items():
+            if not stores:
+                raise ArgumentError(
+                    f"'{name}' is missing: the kernel does not write it", span=definition_span(self._function)
+                )
+            tensor = self._tensors[name]
+            assert tensor.type is not None
+            shape = derive_shape(name, stores)
+            tensor.type = TensorType(shape, tensor.type.dtype, row_major_strides(shape))
+            tensor.handle.set_type(self._builder.type(str(tensor.type)))
+        kinds = [tensor.handle.type for tensor in self._tensors.values()]
+        kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
+        names = [ir.StringAttr.get(name) for name in self._tensors]
+        kernel.attributes["pypto.parameters"] = ir.ArrayAttr.get(names)
+
+    def _parameter(self, name: str, directions: dict[str, str]) -> ParamInfo:
+        argument = self._arguments[name]
+        if isinstance(argument, Constant):
+            return ParamInfo(name, "in", argument)
+        if isinstance(argument, TensorSpec):
+            return ParamInfo(name, directions[name], argument)
+        kind = self._tensors[name].type
+        assert kind is not None
+        return ParamInfo(name, directions[name], TensorSpec(kind.shape, kind.dtype, kind.strides))
+
+    def _returns(self, result: Any, directions: dict[str, str]) -> Returns:
+        if result is None:
+            outputs = tuple(name for name, direction in directions.items() if direction != "in")
+            return outputs[0] if len(outputs) == 1 else outputs
+        return self._returned(result)
+
+    def _returned(self, result: Any) -> Returns:
+        if isinstance(result, Tensor):
+            return result.name
+        if isinstance(result, (tuple, list)):
+            return tuple(self._returned(item) for item in result)
+        hint = "write it to an output parameter: return pl.store(tile, offsets, out)"
+        raise TraceError(
+            f"kernel '{self._function.__name__}' returns something else than its tensors",
+            span=definition_span(self._function),
+            found=result if isinstance(result, Tile) else f"{type(result).__name__} {result!r}",
+            expected="tensors it was given, or nothing",
+            hint=hint if isinstance(result, Tile) else None,
+        )
