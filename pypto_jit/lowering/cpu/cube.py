@@ -15,9 +15,13 @@ from pypto_jit.targets import Space
 
 
 def emit_move(frame: Frame, instruction: Instruction) -> None:
-    """A move from Mat into Left or Right."""
-    source = instruction.tile("src")
-    _emit_move(frame, instruction, Source(frame.address(source), source.dtype, source.strides, padded=True))
+    """A move from Mat into Left or Right; element by element where it goes elsewhere."""
+    source, result = instruction.tile("src"), instruction.result
+    if result.space in (Space.LEFT, Space.RIGHT):
+        _emit_move(frame, instruction, Source(frame.address(source), source.dtype, source.strides, padded=True))
+        return
+    rows, columns = _extents(frame, instruction)
+    copy_elements(frame, tile_area(frame, source), tile_area(frame, result), rows, columns)
 
 
 def emit_staged_move(frame: Frame, instruction: Instruction, load: Instruction) -> None:
@@ -48,12 +52,18 @@ def _emit_move(frame: Frame, instruction: Instruction, source: Source) -> None:
     tile, result = instruction.tile("src"), instruction.result
     if tile.type.shape != result.type.shape:
         source = Source(source.address, source.dtype, source.strides, padded=False)
-    rows, columns = (
-        frame.bounded(valid, min(limits))
-        for valid, *limits in zip(tile.valid, tile.type.shape, result.type.shape, strict=True)
-    )
     emit = emit_move_to_left if result.space is Space.LEFT else emit_move_to_right
-    emit(frame.e, source, _buffer(frame, result), (rows, columns))
+    emit(frame.e, source, _buffer(frame, result), _extents(frame, instruction))
+
+
+def _extents(frame: Frame, instruction: Instruction) -> tuple[Extent, Extent]:
+    """Valid rows and columns of a move, certainly within both buffers."""
+    tile, limits = instruction.tile("src"), instruction.result.type.shape
+    rows, columns = (
+        frame.bounded(valid, min(extent, limit))
+        for valid, extent, limit in zip(tile.valid, tile.type.shape, limits, strict=True)
+    )
+    return rows, columns
 
 
 def emit_product(frame: Frame, instruction: Instruction) -> None:

@@ -40,13 +40,11 @@ def rounded(extent: int, dtype: DType) -> int:
 _LIBRARIES: list[object] = []
 
 
-def compile_function(
-    build: Callable[[Emitter, list[ir.Value]], None], cpu: CpuDescription, pointers: int, indices: int
-) -> Callable[..., None]:
-    """A native function of pointers, then i64 values, whose body ``build`` emits."""
-    import llvmlite.binding as llvm
+Build = Callable[[Emitter, list[ir.Value]], None]
 
-    context = ir.Context()
+
+def _module(context: ir.Context, build: Build, cpu: CpuDescription, pointers: int, indices: int) -> ir.Module:
+    """A module with a function ``entry`` of pointers, then i64 values, whose body ``build`` emits."""
     context.enable_multithreading(False)
     with context, ir.Location.unknown():
         module = ir.Module.create()
@@ -57,7 +55,21 @@ def compile_function(
         with ir.InsertionPoint(block):
             build(Emitter(context, block, cpu), list(function.arguments))
             func.return_([])
-        compiled = emit_object(module, host_cpu())
+    return module
+
+
+def module_text(build: Build, cpu: CpuDescription, pointers: int, indices: int = 0) -> str:
+    """The text of the module that `compile_function` compiles."""
+    module = _module(ir.Context(), build, cpu, pointers, indices)
+    assert module.operation.verify()
+    return str(module)
+
+
+def compile_function(build: Build, cpu: CpuDescription, pointers: int, indices: int = 0) -> Callable[..., None]:
+    """A native function of pointers, then i64 values, whose body ``build`` emits."""
+    import llvmlite.binding as llvm
+
+    compiled = emit_object(_module(ir.Context(), build, cpu, pointers, indices), host_cpu())
     compiler = llvm.create_lljit_compiler()
     library = llvm.JITLibraryBuilder().add_object_img(compiled.object).export_symbol("entry")
     tracker = library.link(compiler, f"library{len(_LIBRARIES)}")
