@@ -11,9 +11,15 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.interpreter import interpret
+from pypto_jit.lowering.context import borrowed_context
 from pypto_jit.lowering.cpu.codegen import emit_object
 from pypto_jit.lowering.cpu.description import CpuDescription, host_cpu
 from pypto_jit.lowering.cpu.emitter import Emitter
+from pypto_jit.lowering.cpu.kernel import lower_to_cpu
+from pypto_jit.lowering.pipeline import lower
+from pypto_jit.lowering.tree import functions
+from pypto_jit.targets import A2A3, Target
 
 _names = itertools.count()
 
@@ -86,3 +92,82 @@ def map_function(
         native(values, results, values.size)
 
     return call
+
+
+class Kernel:
+    """A kernel of the ``pypto`` dialect, lowered by the whole pipeline and compiled, with its interpreter beside it.
+
+    Args:
+        text: the module (`tests.module_text.ModuleText`, or its text).
+        cpu: the processor to compile for.
+    """
+
+    def __init__(self, text: object, target: Target = A2A3, cpu: CpuDescription | None = None) -> None:
+        self.text = str(text)
+        cpu = cpu or host_cpu()
+        with borrowed_context() as context:
+            module = ir.Module.parse(self.text, context)
+            lower(module, target)
+            self.pto = str(module)
+            arguments = [_arguments(op) for op in functions(module.operation)]
+            lowered = lower_to_cpu(module, cpu)
+            self.lowered = str(module)
+            self.checks = lowered.checks
+            entries = [op for op in functions(module.operation) if "pypto.arena" in op.attributes]
+            launches = [(str(op.attributes["sym_name"].value), op.attributes["pypto.arena"].value) for op in entries]
+            result = emit_object(module, cpu)
+        self.llvm = result.llvm
+        self._functions = [
+            (NativeFunction(result.object, name), arena, given)
+            for (name, arena), given in zip(launches, arguments, strict=True)
+        ]
+
+    def __call__(self, *arrays: np.ndarray, blocks: int = 1) -> int:
+        """Run on arrays, which are written in place; the status (0, or the number of a failed check)."""
+        status = np.zeros(1, np.int64)
+        workspaces: dict[int, np.ndarray] = {}
+        for function, arena, arguments in self._functions:
+            values = [self._value(k, kind, detail, arrays, workspaces) for k, (kind, detail) in enumerate(arguments)]
+            scratch = np.full(arena + 64, 0xFF, np.uint8)
+            aligned = scratch[-scratch.ctypes.data % 64 :]
+            for block in range(blocks):
+                aligned[:] = 0xFF
+                function(*values, block, blocks, aligned, status)
+        return int(status[0])
+
+    @staticmethod
+    def _value(
+        position: int, kind: str, detail: object, arrays: tuple[np.ndarray, ...], workspaces: dict[int, np.ndarray]
+    ) -> int | np.ndarray:
+        if kind == "workspace":
+            assert isinstance(detail, int)
+            return workspaces.setdefault(position - len(arrays), np.zeros(detail, np.uint8))
+        if kind == "argument":
+            return arrays[_number(detail)]
+        name, axis = detail  # type: ignore[misc]
+        array = arrays[_number(name)]
+        return array.shape[axis] if kind == "dim" else array.strides[axis] // array.itemsize
+
+
+def _number(name: object) -> int:
+    """``p3`` is the fourth array."""
+    return int(str(name)[1:])
+
+
+def _arguments(function: ir.Operation) -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
+    for given in function.attributes["arg_attrs"]:
+        (attribute,) = [a for a in given if a.name.startswith("pypto.")]
+        value = attribute.attr
+        if isinstance(value, ir.ArrayAttr):
+            detail: object = (str(value[0].value), value[1].value)
+        else:
+            detail = value.value
+        found.append((attribute.name.removeprefix("pypto."), detail))
+    return found
+
+
+def interpreted(text: object, *arrays: np.ndarray) -> None:
+    """Run the interpreter on a module's text; arrays are written in place."""
+    with borrowed_context() as context:
+        interpret(ir.Module.parse(str(text), context), list(arrays))

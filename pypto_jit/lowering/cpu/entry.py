@@ -193,6 +193,8 @@ def _body(
     unresolved = text.value(f"icmp eq i64 {resolved}, 0")
     clash = text.value(f"and i1 {unresolved}, {overlaps(text, tensors, loaded)}")
     text.require(text.value(f"xor i1 {clash}, true"), "overlap")
+    calls = f"getelementptr (i64, ptr @{abi.BINDING_SYMBOL}, i64 {int(Binding.CALLS)})"
+    text.value(f"atomicrmw add ptr {calls}, i64 1 monotonic")
     written = [k for k, tensor in enumerate(tensors) if tensor.written]
     if all(0 in tensors[k].spec.shape for k in written):
         text.raw("  ret i32 0")

@@ -1,0 +1,174 @@
+"""From a planned ``pto`` module to functions that the CPU runs: one function per core function, in the module itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pypto_jit._mlir import ir
+from pypto_jit.errors import InternalError
+from pypto_jit.lowering.context import type_table
+from pypto_jit.lowering.cpu import cube
+from pypto_jit.lowering.cpu.description import CpuDescription
+from pypto_jit.lowering.cpu.emitter import Emitter
+from pypto_jit.lowering.cpu.frame import Check, Frame
+from pypto_jit.lowering.cpu.fusion import is_fusible
+from pypto_jit.lowering.cpu.layout import emit_concat, emit_transpose
+from pypto_jit.lowering.cpu.liveness import Live, live_after
+from pypto_jit.lowering.cpu.nest import emit_group
+from pypto_jit.lowering.cpu.program import Block, Instruction, Nested, Program
+from pypto_jit.lowering.cpu.ranges import Ranges
+from pypto_jit.lowering.cpu.reduce import emit_column_reduction
+from pypto_jit.lowering.cpu.schedule import longest_group
+from pypto_jit.lowering.cpu.staging import Staging, find_staging
+from pypto_jit.lowering.cpu.transfer import emit_transfer
+from pypto_jit.lowering.cpu.work import estimate
+from pypto_jit.lowering.spans import span_of
+from pypto_jit.lowering.tree import functions
+from pypto_jit.lowering.types import TypeTable
+
+# Instructions that are no part of a nest, by row: each is emitted on its own.
+ALONE: dict[str, Callable[[Frame, Instruction], None]] = {
+    "load": emit_transfer,
+    "store": emit_transfer,
+    "move": cube.emit_move,
+    "matmul": cube.emit_product,
+    "matmul_acc": cube.emit_product,
+    "matmul_bias": cube.emit_product,
+    "col_sum": emit_column_reduction,
+    "col_max": emit_column_reduction,
+    "col_min": emit_column_reduction,
+    "transpose": emit_transpose,
+    "concat": emit_concat,
+}
+
+
+@dataclass(frozen=True)
+class CpuModule:
+    """A module for `codegen.emit_object`.
+
+    Attributes:
+        module: its functions take pointers, index arguments, workspaces, then block index, block count, arena and status;
+            attributes ``pypto.arena`` (bytes of scratch a block needs), ``pypto.trips`` (independent blocks) and
+            ``pypto.work`` (element operations in all), the latter two -1 where unknown.
+        checks: what a status of 1, 2, ... means: where in the user's source, and the message.
+    """
+
+    module: ir.Module
+    checks: tuple[Check, ...]
+
+
+def lower_to_cpu(module: ir.Module, cpu: CpuDescription) -> CpuModule:
+    """Lower a planned ``pto`` module, in place, to func, scf, arith, vector and llvm operations.
+
+    Raises:
+        InternalError: the module is not a planned ``pto`` module.
+    """
+    checks: list[Check] = []
+    with module.context, ir.Location.unknown():
+        types = type_table(module.context)
+        for function in functions(module.operation):
+            _lower_function(function, types, cpu, checks)
+        for name in list(module.operation.attributes):
+            if name.startswith(("pto.", "pypto.")):
+                del module.operation.attributes[name]
+    return CpuModule(module, tuple(checks))
+
+
+def _lower_function(function: ir.Operation, types: TypeTable, cpu: CpuDescription, checks: list[Check]) -> None:
+    program = Program(function, types)
+    work = estimate(program, function)
+    block = function.regions[0].blocks[0]
+    given = _argument_attributes(function, len(block.arguments))
+    extents = [
+        value for value, attributes in zip(block.arguments, given, strict=True) if "pypto.dim" in attributes
+    ]
+    emitter = Emitter(function.context, block, cpu)
+    for argument in block.arguments:
+        if str(argument.type).startswith("!pto."):
+            argument.set_type(emitter.pointer)
+    index, count, arena, status = (
+        block.add_argument(kind, function.location)
+        for kind in (emitter.i64, emitter.i64, emitter.pointer, emitter.pointer)
+    )
+    frame = Frame(emitter, program, Ranges(extents), arena, status, checks)
+    _lower_block(frame, program.body, live_after(program.body), find_staging(program))
+    for op in reversed(program.handles):
+        for result, argument in ((program.block_index, index), (program.block_count, count)):
+            if op.results and op.results[0] in result:
+                op.results[0].replace_all_uses_with(argument)
+        op.erase()
+    _finish(function, emitter, given, program.arena, work)
+
+
+def _argument_attributes(function: ir.Operation, count: int) -> list[ir.DictAttr]:
+    attributes = function.attributes
+    return list(attributes["arg_attrs"]) if "arg_attrs" in attributes else [ir.DictAttr.get({})] * count
+
+
+def _lower_block(frame: Frame, block: Block, live: dict[Instruction, Live], staging: Staging) -> None:
+    items = [item for item in block.items if item not in staging.skipped]
+    position = 0
+    while position < len(items):
+        item = items[position]
+        if not isinstance(item, Instruction):
+            for inner in item.blocks:
+                _lower_block(frame, inner, live, staging)
+            position += 1
+            continue
+        run = [item]
+        if is_fusible(item):
+            run = _run(items[position:])
+            group = longest_group(frame.program, run, live)
+            run = run[: len(group.steps)]
+            with ir.InsertionPoint(run[-1].op):
+                emit_group(frame, group)
+        else:
+            with ir.InsertionPoint(item.op):
+                _emit_alone(frame, item, staging)
+        for done in run:
+            done.op.erase()
+        position += len(run)
+    for skipped in staging.skipped.intersection(block.items):
+        skipped.op.erase()
+
+
+def _run(items: list[Instruction | Nested]) -> list[Instruction]:
+    """The leading instructions that can be part of a nest."""
+    found = []
+    for item in items:
+        if not isinstance(item, Instruction) or not is_fusible(item):
+            break
+        found.append(item)
+    return found
+
+
+def _emit_alone(frame: Frame, instruction: Instruction, staging: Staging) -> None:
+    if instruction in staging.sources:
+        cube.emit_staged_move(frame, instruction, staging.sources[instruction])
+        return
+    emit = ALONE.get(instruction.row.name)
+    if emit is None:
+        raise InternalError(
+            f"the CPU engine has no code for {instruction.row.name} with these operands",
+            span=span_of(instruction.op),
+            found=str(instruction.op),
+        )
+    emit(frame, instruction)
+
+
+def _finish(function: ir.Operation, e: Emitter, given: list[ir.DictAttr], arena: int, work: int) -> None:
+    """Give the function its new type and attributes."""
+    block = function.regions[0].blocks[0]
+    arguments = list(block.arguments)
+    own, plain = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()}), ir.DictAttr.get({})
+    attributes = function.attributes
+    attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in arguments], []))
+    attributes["arg_attrs"] = ir.ArrayAttr.get([plain] * (len(given) + 2) + [own, own])
+    trips = attributes["pypto.trips"] if "pypto.trips" in attributes else e.number(-1)
+    for name in list(attributes):
+        if name.startswith(("pto.", "pypto.")):
+            del attributes[name]
+    attributes["pypto.arena"] = e.number(arena)
+    attributes["pypto.trips"] = trips
+    attributes["pypto.work"] = e.number(work)

@@ -1,0 +1,59 @@
+"""Reductions along columns: a few vectors of columns at a time, walking down the rows."""
+
+from __future__ import annotations
+
+from pypto_jit._mlir import ir
+from pypto_jit.lowering.cpu import convert
+from pypto_jit.lowering.cpu.columns import Columns
+from pypto_jit.lowering.cpu.elements import FOLDS, start
+from pypto_jit.lowering.cpu.emitter import Extent
+from pypto_jit.lowering.cpu.frame import Frame, Held
+from pypto_jit.lowering.cpu.program import Instruction
+from pypto_jit.lowering.cpu.transfer import tile_area
+
+# Vectors of columns reduced together: as many as hide the latency of an addition.
+_TOGETHER = 4
+
+
+def emit_column_reduction(frame: Frame, instruction: Instruction) -> None:
+    """Each column of the valid region comes down to one element."""
+    e, lanes = frame.e, frame.e.lanes
+    source, result = instruction.tile("src"), instruction.result
+    dtype = source.dtype
+    name = instruction.row.name.partition("_")[2]
+    fold = FOLDS[name]
+    neutral = e.constant(start(name, dtype), convert.computed(dtype), lanes)
+    area, target = tile_area(frame, source), tile_area(frame, result)
+    rows = frame.bounded(source.valid[0], source.type.shape[0])
+    columns = frame.bounded(result.valid[1], min(source.type.shape[1], result.type.shape[1]))
+
+    def block(column: Extent, count: int, mask: ir.Value | None) -> None:
+        top = e.address(area.address, e.mul(column, dtype.bytes))
+
+        def one_row(row: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
+            place = e.address(top, e.mul(row, e.mul(area.row_stride, dtype.bytes)))
+            following = []
+            for k, total in enumerate(totals):
+                value = e.load(e.address(place, k * lanes * dtype.bytes), convert.stored(dtype), lanes, mask)
+                following.append(fold.combine(e, dtype, [convert.widen(e, value, dtype), total]))
+            return following
+
+        totals = e.loop(0, rows, 1, [neutral] * count, one_row)
+        place = e.address(target.address, e.mul(column, dtype.bytes))
+        for k, total in enumerate(totals):
+            held = Held.rounded(e, total, dtype)
+            e.store(held.stored(e), e.address(place, k * lanes * dtype.bytes), mask)
+
+    def one(column: Extent, mask: ir.Value | None, sums: list[ir.Value]) -> list[ir.Value]:
+        block(e.add(column, done), 1, mask)
+        return sums
+
+    def together(column: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        block(column, _TOGETHER, None)
+        return carried
+
+    done = e.round_down(columns, _TOGETHER * lanes)
+    if done != 0:
+        e.loop(0, done, _TOGETHER * lanes, [], together)
+    if done != columns:
+        Columns(e, e.sub(columns, done)).run(_TOGETHER * lanes, [], [], one)

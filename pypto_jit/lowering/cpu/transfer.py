@@ -1,0 +1,131 @@
+"""Global memory: where a box of a tensor lies, whether it lies within its tensor, and copies element by element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pypto_jit._mlir import ir
+from pypto_jit.dtypes import DType
+from pypto_jit.lowering.cpu import convert
+from pypto_jit.lowering.cpu.emitter import Extent
+from pypto_jit.lowering.cpu.frame import Frame
+from pypto_jit.lowering.cpu.program import Box, Instruction, Tile
+
+
+@dataclass(frozen=True)
+class Area:
+    """Memory that holds a matrix: address of its first element, strides in elements."""
+
+    address: ir.Value
+    dtype: DType
+    row_stride: Extent
+    column_stride: Extent
+
+
+def tile_area(frame: Frame, tile: Tile) -> Area:
+    """A tile's memory."""
+    return Area(frame.address(tile), tile.dtype, *tile.strides)
+
+
+def box_address(frame: Frame, box: Box) -> ir.Value:
+    """The address of a box's first element."""
+    e = frame.e
+    offset: Extent = 0
+    for start, stride in zip(box.offsets, box.view.strides, strict=True):
+        offset = e.add(offset, e.mul(frame.number(start), frame.number(stride)))
+    return e.address(box.view.pointer, e.mul(offset, box.view.dtype.bytes))
+
+
+def check_box(frame: Frame, instruction: Instruction, box: Box, tile: Tile) -> ir.Value | None:
+    """Check that a box lies within its tensor and its tile; the condition, None where it is certain."""
+    e, ranges = frame.e, frame.ranges
+    conditions: list[ir.Value] = []
+
+    def require(proved: bool, predicate: str, a: Extent, b: Extent) -> None:
+        if not proved:
+            conditions.append(e.compare(predicate, e.value(a), e.value(b)))
+
+    number = frame.number
+    for offset, size, extent in zip(box.offsets, box.sizes, box.view.shape, strict=True):
+        require(ranges.not_negative(offset), "sge", number(offset), 0)
+        require(ranges.not_negative(size), "sge", number(size), 0)
+        if not ranges.ends_within(offset, size, extent):
+            require(False, "sle", number(size), e.sub(number(extent), number(offset)))
+    rows: Extent = 1
+    for size in box.sizes[:-1]:
+        rows = e.mul(rows, number(size))
+    limits = tile.type.shape
+    known = [size for size in box.sizes[:-1] if not (isinstance(size, int) and size == 1)]
+    proved = len(known) == 1 and ranges.at_most(known[0], limits[0])
+    require(proved or (isinstance(rows, int) and rows <= limits[0]), "sle", rows, limits[0])
+    require(ranges.at_most(box.sizes[-1], limits[1]), "sle", number(box.sizes[-1]), limits[1])
+    if not conditions:
+        return None
+    condition = conditions[0]
+    for other in conditions[1:]:
+        condition = e.same("arith.andi", condition, other)
+    verb = "load reads" if instruction.row.rule == "load" else "store writes"
+    frame.fail_unless(condition, instruction.op, f"a {verb} outside of its tensor")
+    return condition
+
+
+def copy_elements(frame: Frame, source: Area, target: Area, rows: Extent, columns: Extent) -> None:
+    """Copy one element at a time, converting floats, for any strides; ``rows`` and ``columns`` are numbers."""
+    e = frame.e
+
+    def address(area: Area, row: Extent, column: Extent) -> ir.Value:
+        offset = e.add(e.mul(row, area.row_stride), e.mul(column, area.column_stride))
+        return e.address(area.address, e.mul(offset, area.dtype.bytes))
+
+    def columns_of(row: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        def element(column: ir.Value, inner: list[ir.Value]) -> list[ir.Value]:
+            value = e.load(address(source, row, column), convert.stored(source.dtype))
+            if source.dtype != target.dtype:
+                value = convert.narrow(e, convert.widen(e, value, source.dtype), target.dtype)
+            e.store(value, address(target, row, column))
+            return inner
+
+        e.loop(0, columns, 1, [], element)
+        return carried
+
+    e.loop(0, rows, 1, [], columns_of)
+
+
+def emit_transfer(frame: Frame, instruction: Instruction) -> None:
+    """A load or store of any shape and strides, by nested loops."""
+    e = frame.e
+    loads = instruction.row.rule == "load"
+    box = instruction.operands["partition"] if loads else instruction.destination
+    tile = instruction.result if loads else instruction.tile("src")
+    assert isinstance(box, Box)
+    condition = check_box(frame, instruction, box, tile)
+    base = box_address(frame, box)
+    strides = [frame.number(s) for s in box.view.strides]
+    sizes = [frame.number(s) for s in box.sizes]
+    memory = tile_area(frame, tile)
+
+    def matrices(depth: int, address: ir.Value, row: Extent) -> None:
+        """Loop over the leading dimensions; the rows of the tile follow one another."""
+        if depth >= len(sizes) - 2:
+            row_stride, rows = (strides[-2], sizes[-2]) if len(sizes) > 1 else (0, 1)
+            outside = Area(address, box.view.dtype, row_stride, strides[-1])
+            offset = e.mul(row, e.mul(memory.row_stride, memory.dtype.bytes))
+            inside = Area(e.address(memory.address, offset), memory.dtype, memory.row_stride, memory.column_stride)
+            source, target = (outside, inside) if loads else (inside, outside)
+            copy_elements(frame, source, target, rows, sizes[-1])
+            return
+        inner: Extent = 1
+        for size in sizes[depth + 1 : -1]:
+            inner = e.mul(inner, size)
+
+        def step(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            offset = e.mul(index, e.mul(strides[depth], box.view.dtype.bytes))
+            matrices(depth + 1, e.address(address, offset), e.add(row, e.mul(index, inner)))
+            return carried
+
+        e.loop(0, sizes[depth], 1, [], step)
+
+    if condition is None:
+        matrices(0, base, 0)
+    else:
+        e.when(condition, lambda: matrices(0, base, 0))
