@@ -13,11 +13,12 @@ from pypto_jit._mlir import PassManager, ir, translate_module_to_llvmir
 from pypto_jit.errors import InternalError
 from pypto_jit.lowering.cpu.description import CpuDescription
 
+# Conversions fold what they meet, and a folded vector is an arith.constant again: arith comes after vector.
 _PASSES = (
     "convert-scf-to-cf",
+    "convert-vector-to-llvm",
     "convert-cf-to-llvm",
     "convert-arith-to-llvm",
-    "convert-vector-to-llvm",
     "convert-index-to-llvm",
     "convert-func-to-llvm",
     "reconcile-unrealized-casts",
