@@ -71,6 +71,7 @@ class Instruction:
         tied: name of the input whose buffer the result must share.
         inplace: whether the result may take the buffer of an input that ends here.
         attributes: how the assembly writes the row's attributes.
+        optional_scratch: whether the assembly may name scratch after the inputs, which we leave out.
         saturates: whether a float that becomes an integer saturates. The assembly must ask for that, since the machine
             keeps low bits by default (and then needs scratch for some pairs).
     """
@@ -82,6 +83,7 @@ class Instruction:
     tied: str | None = None
     inplace: bool = True
     attributes: tuple[AssemblyAttribute, ...] = ()
+    optional_scratch: bool = False
     saturates: bool = False
 
     def asks_saturation(self, source: DType, result: DType) -> bool:
@@ -164,7 +166,7 @@ def _unary(name: str, dtypes: dict[str, frozenset[DType]], formula: str, *, inpl
         name,
         (Operand("src"),),
         "elementwise",
-        Instruction(f"t{name}", ("src",), inplace=inplace),
+        Instruction(f"t{name}", ("src",), inplace=inplace, optional_scratch=name == "rsqrt"),
         dtypes,
         f"Element by element: {formula}.",
         formula,
@@ -188,7 +190,7 @@ def _column_reduction(name: str, formula: str) -> Operator:
         name,
         (Operand("src"),),
         "column_reduction",
-        Instruction("t" + name.replace("_", ""), ("src",), inplace=False),
+        Instruction("t" + name.replace("_", ""), ("src",), inplace=False, optional_scratch=name == "col_sum"),
         _both(ARITHMETIC, frozenset({BF16, INT8}) if name != "col_sum" else frozenset()),
         f"Along each column of the valid region: {formula}; ``[M, N]`` gives ``[1, N]``.",
         formula,
@@ -201,7 +203,7 @@ def _expand(axis: str, name: str, dtypes: dict[str, frozenset[DType]], formula: 
         f"{axis}_expand_{name}",
         (Operand("src"), Operand("vector")),
         f"{axis}_expand",
-        Instruction(f"t{axis}expand{name}", ("src", "vector")),
+        Instruction(f"t{axis}expand{name}", ("src", "vector"), optional_scratch=axis == "row"),
         dtypes,
         f"A ``[M, N]`` tile with a ``{vector}`` vector spread over it: {formula}.",
         formula,
@@ -285,6 +287,7 @@ ROWS: tuple[Operator, ...] = (
             ("src",),
             inplace=False,
             attributes=(AssemblyAttribute("mode", "rmode", "#pto<round_mode {value}>", "rint"),),
+            optional_scratch=True,
             saturates=True,
         ),
         _both(ALL_DTYPES),

@@ -112,7 +112,8 @@ class Planned:
         if address is None:
             address = self.addresses.get(space, 0)
             self.addresses[space] = address + -(-kind.bytes // alignment) * alignment
-        known = f"addr = {address} : i64" + ("" if buffer is None else f", buffer = {buffer} : i64")
+        # A tile that says nothing is a buffer of its own.
+        known = f"addr = {address} : i64, buffer = {self.count if buffer is None else buffer} : i64"
         return self.generic("alloc_tile", list(extents), str(kind), known)
 
     def text(self, attributes: str = "pypto.trips = -1 : i64") -> str:

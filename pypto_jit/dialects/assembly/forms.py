@@ -47,7 +47,7 @@ SYNCHRONIZATION = _names(
 )
 
 # Attributes of instructions that only hint, and those that must have the value given.
-HINTS = frozenset({"precisionType", "accPhase", "stPhase"})
+HINTS = frozenset({"precisionType", "accPhase", "stPhase", "isBinary"})
 NEUTRAL: dict[str, str] = {
     "atomicType": "atomic_none",
     "reluPreMode": "no_relu",

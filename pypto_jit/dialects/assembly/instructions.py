@@ -275,6 +275,8 @@ def _read_table_instruction(
     outputs = _read_group(builder, "outs", options)
     if builder.at("{"):
         options |= builder.dictionary()
+    if instruction.optional_scratch and len(inputs) == len(instruction.inputs) + 1:
+        inputs.pop()
     if len(inputs) != len(instruction.inputs) or len(outputs) != 1:
         raise builder.error(
             f"{token.text} takes {len(instruction.inputs)} inputs and one output",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.assembly import forms
+from pypto_jit.dialects.assembly.buffers import number_buffers
 from pypto_jit.dialects.assembly.builder import MLIR_ERRORS, Builder
 from pypto_jit.dialects.assembly.cursor import Token
 from pypto_jit.dialects.assembly.locations import ASSEMBLY_SUFFIX, span_of
@@ -41,6 +42,8 @@ def parse_assembly(text: str, context: ir.Context, *, filename: str = DEFAULT_FI
         diagnostics = getattr(error, "error_diagnostics", [])
         where = span_of(diagnostics[0].location) if diagnostics else None
         raise AssemblyError(diagnostics[0].message if diagnostics else str(error), span=where) from None
+    for function in module.body.operations:
+        number_buffers(function.operation)
     return module
 
 

@@ -78,7 +78,7 @@ def test_text_nobody_here_wrote_is_read() -> None:
     ]
     tile = next(o for o in operations(module) if o.name == "pto.alloc_tile")
     assert ir.IntegerAttr(tile.attributes["addr"]).value == 0
-    assert "buffer" not in tile.attributes
+    assert ir.IntegerAttr(tile.attributes["buffer"]).value == 0
     assert str(tile.results[0].type) == (
         '!pto.tile_buf<"vec", f32, [16, 8], [-1, -1], ["row_major", "none_box"], [512, 0]>'
     )
