@@ -1,0 +1,59 @@
+"""Write tile kernels for Huawei's PTO machine in Python; run them on any CPU, at native speed."""
+
+from pypto_jit._jit import CacheInfo, Kernel, interpret, jit
+from pypto_jit.errors import (
+    ArgumentError,
+    AssemblyError,
+    BoundsError,
+    CapacityError,
+    ControlFlowError,
+    DecoratorError,
+    DirectionError,
+    DTypeError,
+    InternalError,
+    LaunchError,
+    LayoutError,
+    PyptoError,
+    ShapeError,
+    SourceUnavailableError,
+    Span,
+    TraceError,
+    UndefinedError,
+)
+from pypto_jit.options import Arch, BackendType, ExecutionMode, RunConfig
+from pypto_jit.runtime.artifact import CompiledProgram
+from pypto_jit.signature import Constant, ParamInfo, TensorSpec
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Arch",
+    "ArgumentError",
+    "AssemblyError",
+    "BackendType",
+    "BoundsError",
+    "CacheInfo",
+    "CapacityError",
+    "CompiledProgram",
+    "Constant",
+    "ControlFlowError",
+    "DTypeError",
+    "DecoratorError",
+    "DirectionError",
+    "ExecutionMode",
+    "InternalError",
+    "Kernel",
+    "LaunchError",
+    "LayoutError",
+    "ParamInfo",
+    "PyptoError",
+    "RunConfig",
+    "ShapeError",
+    "SourceUnavailableError",
+    "Span",
+    "TensorSpec",
+    "TraceError",
+    "UndefinedError",
+    "interpret",
+    "jit",
+]

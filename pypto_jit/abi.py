@@ -52,6 +52,7 @@ class Binding(IntEnum):
     KEY_SET_PLAIN = 9  # a plain CPU tensor's key set, with those bits
     VERSION = 10  # offset of the pointer to the version counter in torch's tensor
     VERSION_VALUE = 11  # offset of the 32-bit count in the version counter
+    CALLS = 12  # counted up by the entry: how often it ran the kernel
 
 
 BINDING_SYMBOL = "pypto_bindings"

@@ -1,4 +1,4 @@
-"""What a call's arguments are: tensors of which specification, or constants; and what is wrong with those that are neither.
+"""What a call's arguments are: tensors of which specification, or constants; and what is wrong with the others.
 
 Used off the hot path only. The hot path is the entry's native guards.
 """
@@ -20,17 +20,14 @@ from pypto_jit.errors import ArgumentError
 from pypto_jit.signature import TensorSpec
 
 
-class _Omitted:
-    """Stands for an argument that was not given."""
+class Omitted:
+    """The value of a parameter that a call leaves out."""
 
     def __repr__(self) -> str:
         return "<omitted>"
 
-    def __reduce__(self) -> str:
-        return "OMITTED"
 
-
-OMITTED = _Omitted()
+OMITTED = Omitted()
 
 TORCH = "torch"
 NUMPY = "numpy"
@@ -168,7 +165,7 @@ def _check_alignment(name: str, address: int, dtype: DType, count: int) -> None:
 
 
 def constant_key(name: str, value: Any) -> Any:
-    """A hashable key that tells constants apart by type and bits: 1, 1.0, True, 0.0, -0.0 all differ, NaN equals itself.
+    """A hashable key that tells constants apart by type and bits: 1, 1.0, True, 0.0, -0.0 differ, NaN equals itself.
 
     Raises:
         ArgumentError: the value cannot be specialized on.

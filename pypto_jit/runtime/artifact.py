@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pypto_jit.errors import AssemblyError, Span
 from pypto_jit.signature import Constant, ParamInfo
+
+if TYPE_CHECKING:
+    from pypto_jit.runtime.native import LoadedEntry
+
+Returns = str | tuple["Returns", ...]
 
 # A kernel of less work than this many element operations takes microseconds: giving up the GIL for it only costs.
 GIL_WORK = 16 * 1024
@@ -23,6 +28,7 @@ class CompiledProgram:
         name: of the kernel.
         platform: what it was built for, as in ``a2a3sim``.
         parameters: every parameter in order: tensors with direction and specification, constants with their value.
+        returns: name of the parameter that a call returns, or a tuple of them, nested as the kernel returns them.
         assembly: the PTO assembly, or None where it has none.
         assembly_error: why it has none.
         code: object code of this processor.
@@ -36,6 +42,7 @@ class CompiledProgram:
     name: str
     platform: str
     parameters: tuple[ParamInfo, ...]
+    returns: Returns
     assembly: str | None
     assembly_error: str | None
     code: bytes = field(repr=False)
@@ -62,20 +69,24 @@ class CompiledProgram:
         return tuple(p for p in self.parameters if not isinstance(p.spec, Constant))
 
     @cached_property
-    def outputs(self) -> tuple[str, ...]:
-        """Names of the parameters a call returns: those that are written, in order."""
-        return tuple(p.name for p in self.tensors if p.direction != "in")
+    def _loaded(self) -> LoadedEntry:
+        from pypto_jit.runtime.native import load_entry
 
-    @cached_property
+        return load_entry(self.code, release_gil=not 0 <= self.work < GIL_WORK)
+
+    @property
     def entry(self) -> Any:
         """The loaded entry: a ``tvm_ffi.Function`` of the tensors, as `pypto_jit.abi` describes it.
 
         Raises:
             LaunchError: the code does not load here.
         """
-        from pypto_jit.runtime.native import load_entry
+        return self._loaded.function
 
-        return load_entry(self.code, release_gil=not 0 <= self.work < GIL_WORK)
+    @property
+    def calls(self) -> int:
+        """How often this process has run the kernel through this object."""
+        return self._loaded.calls if "_loaded" in self.__dict__ else 0
 
     def __call__(self, *tensors: Any, threads: int | None = None) -> Any:
         """Run on tensors, given in order; outputs may be left out at the end and are then allocated.
@@ -90,8 +101,15 @@ class CompiledProgram:
         return call_program(self, tensors, threads)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {key: value for key, value in self.__dict__.items() if key not in ("entry", "tensors", "outputs")}
+        state = {key: value for key, value in self.__dict__.items() if key not in ("_loaded", "tensors")}
         return {**state, "timings": dict(self.timings)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update({**state, "timings": MappingProxyType(state["timings"])})
+
+
+def returned(returns: Returns, values: Mapping[str, Any]) -> Any:
+    """What a call returns, given the value of every tensor parameter."""
+    if isinstance(returns, str):
+        return values[returns]
+    return tuple(returned(item, values) for item in returns)

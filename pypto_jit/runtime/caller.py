@@ -6,9 +6,9 @@ entry cannot see: constants, recorded reads, whether gradients are recorded, and
 does not fit, and every exception, leads to the slow path, which finds or makes the right specialization or says what is
 wrong.
 
-The objects the code works with are constants of the code object, so that one assignment replaces all at once, also under
-the feet of other threads, and so that the function's globals are the kernel's own: a recorded read of a global is then
-the same lookup the kernel would do.
+The objects the code works with are constants of the code object, so that one assignment replaces all at once, also
+under the feet of other threads, and so that the function's globals are the kernel's own: a recorded read of a global is
+then the same lookup the kernel would do.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import torch
 
 from pypto_jit.dtypes import DType
 from pypto_jit.runtime.arguments import NUMPY, OMITTED, TORCH, constant_key
+from pypto_jit.runtime.artifact import Returns
 from pypto_jit.runtime.threads import thread_count
 
 ALLOCATED = "allocated"
@@ -38,7 +39,7 @@ class Guard:
     """A condition under which a specialization holds.
 
     Attributes:
-        template: a Python expression over parameters and the kernel's globals; ``{0}``, ``{1}``, ... stand for the values.
+        template: a Python expression over parameters and the kernel's globals; ``{0}``, ``{1}``, ... are the values.
         values: what the expression refers to besides.
     """
 
@@ -65,21 +66,25 @@ class HotPath:
 
     Attributes:
         entry: the native entry.
-        tensors: name and kind (library, or `ALLOCATED` for an output that the call leaves out) of each tensor, in order.
+        tensors: name and kind (library, or `ALLOCATED` for an output that the call leaves out) of each, in order.
         guards: what else must hold.
-        outputs: names of the tensors returned.
+        written: names of the tensors written.
+        returns: which tensors a call returns, as in an artifact.
         parallel: whether the entry takes a thread count.
         allocators: name of each allocated output, and what allocates it.
         native_torch: whether the entry checks what DLPack hides of torch's tensors, and counts versions up.
+        threads: None: as many as torch uses.
     """
 
     entry: Callable[..., Any]
     tensors: tuple[tuple[str, str], ...]
     guards: tuple[Guard, ...]
-    outputs: tuple[str, ...]
+    written: frozenset[str]
+    returns: Returns
     parallel: bool
     native_torch: bool
     allocators: tuple[tuple[str, Callable[[], Any]], ...] = ()
+    threads: int | None = None
 
 
 class _Source:
@@ -102,6 +107,12 @@ class _Source:
     def expression(self, guard: Guard) -> str:
         """A guard's condition."""
         return guard.template.format(*map(self.constant, guard.values))
+
+
+def _expression(returns: Returns) -> str:
+    if isinstance(returns, str):
+        return returns
+    return "(" + "".join(f"{_expression(item)}, " for item in returns) + ")"
 
 
 class GeneratedCaller:
@@ -165,7 +176,7 @@ class GeneratedCaller:
         body = [f"{name} = {source.constant(allocator)}()" for name, allocator in path.allocators]
         arguments = [name for name, _ in path.tensors]
         if path.parallel:
-            arguments.append(f"{source.constant(thread_count)}()")
+            arguments.append(str(path.threads) if path.threads else f"{source.constant(thread_count)}()")
         body.append(f"{p}result = {source.constant(path.entry)}({', '.join(arguments)})")
         recorded = " or ".join(f"{name}.requires_grad" for name, kind in path.tensors if kind == TORCH)
         if recorded:
@@ -173,7 +184,6 @@ class GeneratedCaller:
             body = [f"if not ({grad}() and ({recorded})):", *("    " + line for line in body)]
         if not path.native_torch:
             body += self._count_versions(path, source)
-        returned = path.outputs[0] if len(path.outputs) == 1 else f"({', '.join(path.outputs)})"
         lines = [
             f"{p}result = 0",
             "try:",
@@ -182,11 +192,20 @@ class GeneratedCaller:
             f"except {source.constant(Exception)}:",
             f"    {p}result = 0",
             f"if {p}result is None:",
-            f"    return {returned}",
+            f"    return {_expression(path.returns)}",
             *(f"{name} = {source.constant(OMITTED)}" for name, _ in path.allocators),
             f"return {self._slow_call(source)}",
         ]
         return self._compile(source, lines)
+
+    def read_guard(self, container: Any, name: str, value: Any) -> Guard:
+        """The condition that a variable holds this very object: a global of a namespace, or what a closure cell holds."""
+        if not isinstance(container, dict):
+            return Guard("{0}.cell_contents is {1}", (container, value))
+        hidden = name.startswith(self._prefix) or any(name == parameter.name for parameter in self._parameters)
+        if container is self.function.__globals__ and name.isidentifier() and not hidden:
+            return Guard(f"{name} is {{0}}", (value,))
+        return Guard("{0}[{1}] is {2}", (container, name, value))
 
     def install(self, code: CodeType | None) -> None:
         """Make this what a call does; None: take every call to the slow path. Safe while other threads call."""
@@ -207,7 +226,7 @@ class GeneratedCaller:
         return [source.expression(guard) for guard in guards]
 
     def _count_versions(self, path: HotPath, source: _Source) -> list[str]:
-        listed = "".join(f"{name}, " for name, kind in path.tensors if name in path.outputs and kind == TORCH)
+        listed = "".join(f"{name}, " for name, kind in path.tensors if name in path.written and kind == TORCH)
         if not listed:
             return []
         return [f"if {self._prefix}result is None:", f"    {source.constant(torch._C._increment_version)}(({listed}))"]

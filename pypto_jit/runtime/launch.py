@@ -11,6 +11,7 @@ import torch
 import tvm_ffi
 
 from pypto_jit import abi
+from pypto_jit.dtypes import BF16
 from pypto_jit.errors import ArgumentError, BoundsError, InternalError, LaunchError
 from pypto_jit.runtime.arguments import (
     FOREIGN,
@@ -23,7 +24,7 @@ from pypto_jit.runtime.arguments import (
     inspect_tensor,
     is_tensor,
 )
-from pypto_jit.runtime.artifact import CompiledProgram
+from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.native import binding_values
 from pypto_jit.runtime.threads import thread_count
 from pypto_jit.signature import ParamInfo, TensorSpec
@@ -185,18 +186,20 @@ def failure(program: CompiledProgram, result: int) -> Exception:
     return InternalError(f"kernel '{program.name}' answered {result}")
 
 
-def _memory(value: Any) -> numpy.ndarray:
-    """The bytes-exact layout of a tensor as an array."""
+def as_array(value: Any) -> numpy.ndarray:
+    """A NumPy array over the memory of a tensor of any library; bfloat16 as ml_dtypes has it."""
     if isinstance(value, numpy.ndarray):
         return value
     tensor = value if isinstance(value, torch.Tensor) else torch.from_dlpack(value)
-    tensor = tensor.detach()
-    return (tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor).resolve_neg().numpy()
+    tensor = tensor.detach().resolve_neg()
+    if tensor.dtype is torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(BF16.numpy)
+    return tensor.numpy()
 
 
 def _share_memory(left: numpy.ndarray, right: numpy.ndarray) -> bool:
     try:
-        return numpy.shares_memory(left, right, max_work=_OVERLAP_WORK)
+        return numpy.shares_memory(left, right, max_work=_OVERLAP_WORK)  # type: ignore[arg-type]
     except (RuntimeError, OverflowError):
         return True
 
@@ -214,7 +217,7 @@ def _harmful_overlaps(infos: Sequence[ParamInfo], values: Sequence[Any]) -> dict
     Raises:
         ArgumentError: two written tensors share elements.
     """
-    layouts = [_memory(value) for value in values]
+    layouts = [as_array(value) for value in values]
     copies: dict[int, Any] = {}
     for b, written in enumerate(infos):
         if written.direction == "in":
@@ -264,5 +267,4 @@ def call_program(program: CompiledProgram, tensors: Sequence[Any], threads: int 
     except OverlappingInputs as overlap:
         copied = [overlap.copies.get(k, value) for k, value in enumerate(values)]
         launch(program, copied, [inspect_tensor(i.name, v) for i, v in zip(infos, copied, strict=True)], threads)
-    results = tuple(v for v, info in zip(values, infos, strict=True) if info.direction != "in")
-    return results[0] if len(results) == 1 else results
+    return returned(program.returns, {info.name: value for info, value in zip(infos, values, strict=True)})

@@ -10,7 +10,7 @@ import ctypes
 import itertools
 import threading
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import tvm_ffi
 
@@ -60,7 +60,19 @@ def _linker() -> Any:
     return llvm.create_lljit_compiler(machine)
 
 
-def load_entry(code: bytes, *, release_gil: bool = True) -> tvm_ffi.Function:
+class LoadedEntry(NamedTuple):
+    """An entry that can be called, and its table of `pypto_jit.abi.Binding`, which lives as long as the function."""
+
+    function: tvm_ffi.Function
+    table: Any
+
+    @property
+    def calls(self) -> int:
+        """How often the entry ran the kernel."""
+        return self.table[Binding.CALLS]
+
+
+def load_entry(code: bytes, *, release_gil: bool = True) -> LoadedEntry:
     """Link an object file and give its entry.
 
     Args:
@@ -84,4 +96,4 @@ def load_entry(code: bytes, *, release_gil: bool = True) -> tvm_ffi.Function:
     table[:] = binding_values()
     entry = tvm_ffi.Function.__from_extern_c__(library[abi.ENTRY_SYMBOL], keep_alive_object=library)
     entry.release_gil = release_gil
-    return entry
+    return LoadedEntry(entry, table)

@@ -64,7 +64,7 @@ def dense(*shape: int, dtype=FP32) -> TensorSpec:
 
 
 def build(kernels: str, tensors, launches, workspaces=()):
-    return load_entry(compile_llvm_ir(kernels + entry_text(tensors, launches, workspaces), host_cpu()))
+    return load_entry(compile_llvm_ir(kernels + entry_text(tensors, launches, workspaces), host_cpu())).function
 
 
 def bump_entry(
@@ -299,3 +299,15 @@ def test_many_threads_may_call_one_entry():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_counts_its_calls():
+    tensors = [EntryTensor(dense(8, dtype=INT8), written=True)]
+    kernel = FAIL.replace("store i64 7", "store i64 0")
+    text = kernel + entry_text(tensors, [Launch("fail", (Operand("data", 0),), 0, 1, 1)])
+    loaded = load_entry(compile_llvm_ir(text, host_cpu()))
+    out = torch.zeros(8, dtype=torch.int8)
+    for _ in range(3):
+        assert loaded.function(out) is None
+    assert loaded.function(out[:4]) == 1
+    assert loaded.calls == 3

@@ -1,0 +1,369 @@
+"""The decorator: a kernel's calls go to its specialization, which is traced, lowered and compiled when first needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import inspect
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, overload
+
+from pypto_jit._declaration import check_kernel, declared_parameters
+from pypto_jit.errors import ArgumentError, DecoratorError, LaunchError, PyptoError
+from pypto_jit.options import ExecutionMode, RunConfig
+from pypto_jit.runtime.arguments import OMITTED, TensorArgument, allocate
+from pypto_jit.runtime.artifact import CompiledProgram, returned
+from pypto_jit.runtime.binding import Binder, BoundCall
+from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, constant_guard
+from pypto_jit.runtime.launch import OverlappingInputs, as_array, check_autograd, launch, native_guards_see_torch
+from pypto_jit.signature import Constant, ParamInfo, TensorSpec
+from pypto_jit.targets import BY_NAME
+
+if TYPE_CHECKING:
+    from pypto_jit._compiler import Compiled, Stages
+    from pypto_jit.frontend.reads import Read
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class CacheInfo(NamedTuple):
+    """Calls that found a specialization, calls and compiles that had to make one, and specializations held."""
+
+    hits: int
+    misses: int
+    size: int
+
+
+class Kernel(Protocol[P, R_co]):
+    """A jitted function: called as it was written, and with these besides."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+    def lower(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Stages:
+        """The text of the kernel at each stage, for these arguments."""
+        ...
+
+    def compile(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> CompiledProgram:
+        """The compiled program for these arguments, without running it."""
+        ...
+
+    def interpret(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Any:
+        """Run in NumPy, operation by operation."""
+        ...
+
+    def cache_info(self) -> CacheInfo:
+        """How often calls found a specialization."""
+        ...
+
+    def cache_clear(self) -> None:
+        """Forget every specialization."""
+        ...
+
+
+@dataclass(eq=False)
+class _Specialization:
+    """A compiled kernel, what it assumes of the Python world, and the generated code that leads to it."""
+
+    program: CompiledProgram
+    reads: tuple[Read, ...]
+    first_calls: int
+    codes: dict[tuple[Any, ...], CodeType] = field(default_factory=dict)
+
+
+class JitFunction:
+    """One kernel and its specializations. Every method may be called by many threads at once.
+
+    Attributes:
+        original: the function as written.
+        function: what the decorator returns.
+    """
+
+    def __init__(self, original: FunctionType, config: RunConfig) -> None:
+        self.original = original
+        # A RunConfig can be changed; what the kernel was decorated with cannot.
+        self._config = dataclasses.replace(config)
+        self._caller = GeneratedCaller(original, self._call)
+        # Binds arguments as a call would, and returns them.
+        self._collect = GeneratedCaller(original, lambda *bound: bound).function
+        self._specializations: dict[tuple[Any, ...], list[_Specialization]] = {}
+        self._misses = 0
+        self._unlock()
+        self.function = functools.update_wrapper(self._caller.function, original)
+        for name in ("lower", "compile", "interpret", "cache_info", "cache_clear"):
+            setattr(self.function, name, getattr(self, name))
+        self.function.__pypto_kernel__ = original  # type: ignore[attr-defined]
+        _KERNELS.add(self)
+
+    def _unlock(self) -> None:
+        self._lock = threading.Lock()
+        self._building: dict[tuple[Any, ...], threading.Lock] = {}
+
+    @cached_property
+    def _binder(self) -> Binder:
+        return Binder(self.original.__name__, declared_parameters(self.original))
+
+    # What a call does when the generated code gives up
+
+    def _call(self, values: tuple[Any, ...], extra: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        from pypto_jit.language.tracing import CURRENT
+
+        if CURRENT.get() is not None:
+            return self._inline(values, extra, named)
+        with _blaming_the_caller():
+            config = self._chosen(named)
+            call = self._binder.bind(values, extra, named)
+            check_autograd(list(call.tensors), [call.values[name] for name in call.tensors])
+            if os.environ.get("PYPTO_JIT_INTERPRET", "0") not in ("", "0"):
+                return self._interpret(call, config)
+            return self._run(call, config)
+
+    def _inline(self, values: tuple[Any, ...], extra: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """A kernel called by a kernel that is being traced is part of it."""
+        parameters = inspect.signature(self.original).parameters.values()
+        given = [(p, v) for p, v in zip(parameters, values, strict=True) if v is not OMITTED]
+        positional = [v for p, v in given if p.kind is not p.KEYWORD_ONLY]
+        return self.original(*positional, *extra, **{p.name: v for p, v in given if p.kind is p.KEYWORD_ONLY}, **named)
+
+    def _chosen(self, named: dict[str, Any]) -> RunConfig:
+        config = named.pop("config", None)
+        if config is None:
+            return self._config
+        if not isinstance(config, RunConfig):
+            raise ArgumentError("config= takes a RunConfig", found=f"a {type(config).__qualname__}")
+        return config
+
+    def _run(self, call: BoundCall, config: RunConfig) -> Any:
+        if config.execution_mode is ExecutionMode.ONBOARD:
+            raise LaunchError(
+                f"no NPU runtime is found to launch '{self.original.__name__}' with",
+                found=f"platform '{config.platform}'",
+                hint=f"run it on the CPU with RunConfig(platform='{config.platform}sim')",
+            )
+        specialization = self._specialize(call, config, first_calls=1)
+        program = specialization.program
+        values, arguments = _complete(program.tensors, call)
+        try:
+            launch(program, [values[info.name] for info in program.tensors], arguments, config.threads)
+        except OverlappingInputs as overlap:
+            copies = {program.tensors[k].name: copy for k, copy in overlap.copies.items()}
+            with_copies = [copies.get(name, values.get(name, value)) for name, value in call.values.items()]
+            return self._run(self._binder.bind(with_copies), config)
+        if config is self._config:
+            self._make_hot(specialization, call, arguments)
+        return returned(program.returns, values)
+
+    def _make_hot(self, specialization: _Specialization, call: BoundCall, arguments: Sequence[TensorArgument]) -> None:
+        """Let the generated code go straight to this specialization for calls like this one."""
+        program = specialization.program
+        kinds = tuple(
+            (info.name, ALLOCATED if call.values[info.name] is OMITTED else argument.kind)
+            for info, argument in zip(program.tensors, arguments, strict=True)
+        )
+        library = call.library
+        key = (kinds, library)
+        code = specialization.codes.get(key)
+        if code is None:
+            guards = [constant_guard(n, a.value) for n, a in call.arguments.items() if isinstance(a, Constant)]
+            path = HotPath(
+                entry=program.entry,
+                tensors=kinds,
+                guards=(*guards, *map(self._read_guard, specialization.reads)),
+                written=frozenset(info.name for info in program.tensors if info.direction != "in"),
+                returns=program.returns,
+                parallel=program.parallel,
+                native_torch=native_guards_see_torch(),
+                allocators=tuple(
+                    (info.name, functools.partial(allocate, info.spec, library))
+                    for info, (_, kind) in zip(program.tensors, kinds, strict=True)
+                    if kind == ALLOCATED
+                ),
+                threads=self._config.threads,
+            )
+            code = specialization.codes[key] = self._caller.prepare(path)
+        self._caller.install(code)
+
+    def _read_guard(self, read: Read) -> Guard:
+        if read.kind == "identity":
+            return self._caller.read_guard(read.container, read.name, read.value)
+        return Guard("{0}()", (read.holds,))
+
+    # Specializations
+
+    def _specialize(self, call: BoundCall, config: RunConfig, first_calls: int) -> _Specialization:
+        key = (config.platform, *call.key)
+        found = self._find(key)
+        if found is not None:
+            return found
+        with self._lock:
+            building = self._building.setdefault(key, threading.Lock())
+        with building:
+            found = self._find(key)
+            if found is not None:
+                return found
+            compiled = self._compile(call, config)
+            made = _Specialization(compiled.program, compiled.reads, first_calls)
+            with self._lock:
+                self._specializations.setdefault(key, []).append(made)
+                self._misses += 1
+                self._building.pop(key, None)
+            return made
+
+    def _find(self, key: tuple[Any, ...]) -> _Specialization | None:
+        candidates = self._specializations.get(key, ())
+        return next((s for s in candidates if all(read.holds() for read in s.reads)), None)
+
+    def _compile(self, call: BoundCall, config: RunConfig) -> Compiled:
+        from pypto_jit._compiler import compile_kernel
+
+        return compile_kernel(self.original, call.arguments, BY_NAME[config.arch.value], config.platform)
+
+    def _interpret(self, call: BoundCall, config: RunConfig) -> Any:
+        from pypto_jit._compiler import interpret_kernel
+
+        values: dict[str, Any] = {}
+
+        def arrays(tensors: Sequence[ParamInfo]) -> list[Any]:
+            values.update(_complete(tensors, call)[0])
+            return [as_array(values[info.name]) for info in tensors]
+
+        returns = interpret_kernel(self.original, call.arguments, BY_NAME[config.arch.value], arrays)
+        return returned(returns, values)
+
+    # What the user may ask for
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[BoundCall, RunConfig]:
+        values, extra, named = self._collect(*args, **kwargs)
+        config = self._chosen(named)
+        return self._binder.bind(values, extra, named), config
+
+    def lower(self, *args: Any, **kwargs: Any) -> Stages:
+        """The text of the kernel at each stage, for these arguments: see `Kernel.lower`."""
+        from pypto_jit._compiler import lower_kernel
+
+        with _blaming_the_caller():
+            call, config = self._bind(args, kwargs)
+            return lower_kernel(self.original, call.arguments, BY_NAME[config.arch.value])
+
+    def compile(self, *args: Any, **kwargs: Any) -> CompiledProgram:
+        """The compiled program for these arguments: see `Kernel.compile`."""
+        with _blaming_the_caller():
+            call, config = self._bind(args, kwargs)
+            return self._specialize(call, config, first_calls=0).program
+
+    def interpret(self, *args: Any, **kwargs: Any) -> Any:
+        """Run in NumPy: see `Kernel.interpret`."""
+        with _blaming_the_caller():
+            call, config = self._bind(args, kwargs)
+            check_autograd(list(call.tensors), [call.values[name] for name in call.tensors])
+            return self._interpret(call, config)
+
+    def cache_info(self) -> CacheInfo:
+        """See `Kernel.cache_info`."""
+        with self._lock:
+            held = [s for candidates in self._specializations.values() for s in candidates]
+            return CacheInfo(sum(max(0, s.program.calls - s.first_calls) for s in held), self._misses, len(held))
+
+    def cache_clear(self) -> None:
+        """See `Kernel.cache_clear`."""
+        with self._lock:
+            self._caller.install(None)
+            self._specializations = {}
+            self._misses = 0
+
+
+_KERNELS: weakref.WeakSet[JitFunction] = weakref.WeakSet()
+
+
+def _unlock_kernels() -> None:
+    # A lock that another thread held at the fork would stay held in the child for ever.
+    for kernel in _KERNELS:
+        kernel._unlock()
+
+
+os.register_at_fork(after_in_child=_unlock_kernels)
+
+
+def _complete(tensors: Sequence[ParamInfo], call: BoundCall) -> tuple[dict[str, Any], list[TensorArgument]]:
+    """The value of every tensor parameter, omitted outputs allocated, and what is known of each."""
+    values: dict[str, Any] = {}
+    arguments = []
+    for info in tensors:
+        assert isinstance(info.spec, TensorSpec)
+        value = call.values[info.name]
+        if value is OMITTED:
+            value = allocate(info.spec, call.library)
+            arguments.append(TensorArgument(info.spec, call.library))
+        else:
+            arguments.append(call.tensors[info.name])
+        values[info.name] = value
+    return values, arguments
+
+
+class _blaming_the_caller:
+    """Gives an error that names no line the line of the user's call."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, PyptoError) and error.span is None:
+            from pypto_jit.language.location import user_span
+
+            error.span = user_span()
+
+
+@overload
+def jit(function: Callable[P, R], /) -> Kernel[P, R]: ...
+
+
+@overload
+def jit(*, config: RunConfig | None = None) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
+
+
+def jit(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function a kernel: ``@jit`` or ``@jit(config=RunConfig(...))``.
+
+    The first call with a new kind of arguments traces and compiles the function; the next ones go to native code.
+
+    Args:
+        function: takes tensors and constants; ``pl.Out`` parameters may be left out of a call.
+        config: options of every call that brings none of its own.
+
+    Returns:
+        The kernel. It returns what it writes: the tensor itself, or a tuple of several.
+
+    Raises:
+        DecoratorError: the function cannot be a kernel, or there is no such option.
+    """
+    for name in options:
+        if name != "config":
+            near = difflib.get_close_matches(name, ["config"], 1, 0.5)
+            hint = f"did you mean '{near[0]}'?" if near else None
+            raise DecoratorError(f"@pypto.jit has no option '{name}'", expected="@pypto.jit(config=...)", hint=hint)
+    config = options.get("config") or RunConfig()
+    if not isinstance(config, RunConfig):
+        raise DecoratorError("@pypto.jit(config=...) takes a RunConfig", found=f"a {type(config).__qualname__}")
+    if function is None:
+        return lambda decorated: JitFunction(check_kernel(decorated), config).function
+    return JitFunction(check_kernel(function), config).function
+
+
+def interpret(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that runs a kernel in NumPy, operation by operation: ``interpret(f)(*args)``.
+
+    Raises:
+        TypeError: it is no kernel.
+    """
+    run = getattr(kernel, "interpret", None)
+    if run is None or not hasattr(kernel, "__pypto_kernel__"):
+        raise TypeError(f"interpret() takes a function decorated with @pypto.jit, not {kernel!r}")
+    return run
