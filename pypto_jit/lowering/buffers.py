@@ -123,13 +123,13 @@ class Buffers:
         ]
         while pending:
             sources = {source for _, source, _ in pending}
-            ready = next((copy for copy in pending if copy[2] not in sources - {copy[1]}), None)
+            ready = next((copy for copy in pending if copy[2] not in sources), None)
             if ready is None:
                 # Every goal is still to be read: set one source aside to break the ring.
                 ref, source, _ = pending[0]
                 aside = self.allocate(ref.type, ref.extents)
                 self.copy(ref, aside)
-                pending = [(aside, goal, goal) if s == source else (r, s, goal) for r, s, goal in pending]
+                pending = [(aside, aside.handle, goal) if s == source else (r, s, goal) for r, s, goal in pending]
                 continue
             pending.remove(ready)
             ref, _, goal = ready
@@ -171,7 +171,8 @@ class Buffers:
 
     def _inspect_move(self, node: Node) -> None:
         result, source = self._types.tile(node.results[0]), self._types.tile(node.operands[0])
-        assert result is not None and source is not None
+        assert result is not None
+        assert source is not None
         if result.space is Space.BIAS and source.space is Space.MAT:
             self._physical[node.operands[0]] = buffer_type(source, self._target, feeds_bias=True)
 

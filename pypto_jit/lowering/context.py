@@ -1,8 +1,8 @@
 """Borrowed MLIR contexts: making one takes about ten milliseconds, so a pool keeps a few.
 
-One compile owns one context from the first traced operation to the LLVM text and then gives it back. A context grows with
-every new type and location, so it is dropped after `USES` compiles. Contexts are single-threaded: worker threads would not
-survive a fork, and a forked child starts with an empty pool.
+One compile owns one context from the first traced operation to the LLVM text and then gives it back. A context grows
+with every new type and location, so it is dropped after `USES` compiles. Contexts are single-threaded: worker threads
+would not survive a fork, and a forked child starts with an empty pool.
 """
 
 from __future__ import annotations

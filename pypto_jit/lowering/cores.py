@@ -1,4 +1,4 @@
-"""Which core of the machine executes an operation: the cube multiplies matrices, the vector core does everything else."""
+"""Which core executes an operation: the cube multiplies matrices, the vector core does everything else."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ def round_up(value: int, multiple: int) -> int:
 def cube_edge(dtype: DType, space: Space) -> int:
     """What the extents of a cube tile are multiples of.
 
-    One edge of a fractal is 16 elements, the other 32 bytes; both edges are brought to the larger so that the operands and
-    the result of a matmul agree. INT32 accumulators hold products of INT8 tiles, whose edge is 32.
+    One edge of a fractal is 16 elements, the other 32 bytes; both edges are brought to the larger so that the operands
+    and the result of a matmul agree. INT32 accumulators hold products of INT8 tiles, whose edge is 32.
     """
     if space in (Space.ACC, Space.BIAS):
         return 32 if dtype == INT32 else FRACTAL_EDGE
@@ -66,7 +66,7 @@ def as_column(buffer: TileBufType) -> TileBufType:
 
 
 def transposed(buffer: TileBufType) -> TileBufType:
-    """A boxed tile seen as its transpose: both orders swap and no element moves (NZ of ``[N, K]`` is ZN of ``[K, N]``)."""
+    """A boxed tile seen as its transpose: both orders swap and no element moves (NZ becomes ZN)."""
     flip = {"row_major": "col_major", "col_major": "row_major"}
     layout = Layout(flip[buffer.layout.blayout], flip[buffer.layout.slayout], buffer.layout.fractal)
     return TileBufType(buffer.space, buffer.dtype, buffer.shape[::-1], buffer.valid[::-1], layout)

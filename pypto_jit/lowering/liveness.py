@@ -1,8 +1,8 @@
 """Which tiles are needed at the same time, and which may therefore share one buffer.
 
-Works on the ``pypto`` dialect, where a tile is a value. Two tiles *interfere* if one is defined while the other is still
-needed. Tiles that a loop carries, or that an ``if`` chooses between, should share a buffer, so that nothing is copied on
-the way round; they can wherever they do not interfere.
+Works on the ``pypto`` dialect, where a tile is a value. Two tiles *interfere* if one is defined while the other is
+still needed. Tiles that a loop carries, or that an ``if`` chooses between, should share a buffer, so that nothing is
+copied on the way round; they can wherever they do not interfere.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ def tensor_of(node: Node) -> ir.Value:
 def order_problem(program: Program, parts: Iterable[tuple[int, Slice]], of_store: Mapping[Node, int]) -> str | None:
     """Why the parts would read memory at another time than the whole function, or None where they do not.
 
-    A part loads again what earlier parts loaded. That must not happen after a store that came later in the function, to the
-    same tensor or to one that may be the same memory.
+    A part loads again what earlier parts loaded. That must not happen after a store that came later in the function, to
+    the same tensor or to one that may be the same memory.
     """
     accesses = Accesses(program)
     for stage, part in parts:

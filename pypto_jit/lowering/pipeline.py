@@ -1,7 +1,7 @@
 """The pipeline: named passes from the traced module to planned tile buffers, verified after each.
 
-`lower` is the one place that runs MLIR's pass manager on a traced module. The bindings have assertions on, so a module is
-checked before it is handed to anything that would end the process over a mistake.
+`lower` is the one place that runs MLIR's pass manager on a traced module. The bindings have assertions on, so a module
+is checked before it is handed to anything that would end the process over a mistake.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Cutting a function into functions: each keeps some of the effects and whatever computes them.
 
-A slice is found backwards from the stores it keeps. Loops and ifs around what is kept stay, and carry only what is needed.
+A slice is found backwards from the stores it keeps. Loops and ifs around what is kept stay, and carry only what is
+needed.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ def span_of(op: ir.Operation | ir.OpView) -> Span | None:
 
 
 def span_of_location(location: ir.Location) -> Span | None:
-    """The first file, line and column that a location names; named, call-site and fused locations are looked through."""
+    """The first file, line and column that a location names, also inside of named, call-site or fused locations."""
     if location.is_a_file():
         ending = location.end_col if location.end_line == location.start_line else 0
         column = location.start_col

@@ -18,8 +18,8 @@ class Stages:
     """The stage of every tile and of every store of a function.
 
     Cube work is in even stages, vector work in odd ones; what a move between the cores brings is one stage later. An
-    operation's stage is the earliest that is not before any of its operands, nor, for a load or store, before what it must
-    follow in memory.
+    operation's stage is the earliest that is not before any of its operands, nor, for a load or store, before what it
+    must follow in memory.
 
     Raises:
         CannotStageError: a tile goes to the other core and back on the way round a loop.

@@ -1,7 +1,7 @@
 """The semantic verifier of the ``pypto`` dialect: what IRDL cannot say about tiles, checked after each pass.
 
-MLIR itself checks structure, types of operands, terminators and dominance. Here every operation is held against the rule
-of its row: shapes, valid regions, dtypes of the target, memories.
+MLIR itself checks structure, types of operands, terminators and dominance. Here every operation is held against the
+rule of its row: shapes, valid regions, dtypes of the target, memories.
 """
 
 from __future__ import annotations

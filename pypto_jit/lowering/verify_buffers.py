@@ -1,4 +1,4 @@
-"""The semantic verifier of the ``pto`` dialect: what the machine can execute, which the assembler does not check in full."""
+"""The semantic verifier of the ``pto`` dialect: what the machine can execute. The assembler checks less."""
 
 from __future__ import annotations
 

@@ -84,7 +84,8 @@ class Tensors:
             for axis, number in enumerate(kind.strides)
         ]
         if layout == "dn" and kind.shape[-1] == 1 and DYNAMIC not in kind.shape:
-            # Both strides of an [N, 1] tensor are one; the assembler tells dn from nd by the stride of the last dimension.
+            # Both strides of an [N, 1] tensor are one; the assembler tells dn from nd by the stride of the last
+            # dimension.
             strides[-1] = self._emitter.index(kind.shape[-2])
         operands = [self._pointers[tensor], *(self.extent(tensor, axis) for axis in range(kind.rank)), *strides]
         found = self._emitter.entry_value(

@@ -18,7 +18,7 @@ WORKSPACE = "pypto.workspace"
 
 @dataclass(frozen=True)
 class Workspace:
-    """The tiles of one move between the cores, one below the other, a slot for each turn of the loops around the move."""
+    """The tiles of one move between the cores: a slot for each turn of the loops around it, one below the other."""
 
     number: int
     type: TensorType
@@ -54,9 +54,10 @@ class Workspace:
         for loop in program.loops_around(node):
             trips = trip_count(loop)
             lower, step = constant(loop.operands[0]), constant(loop.operands[2])
-            assert trips is not None and lower is not None and step is not None
+            assert trips is not None and lower is not None
+            assert step is not None
             turn = emit.arith("subi", writer.values[loop.bodies[0].arguments[0]], emit.index(lower))
-            turn = emit.arith("divui", turn, emit.index(step))
+            turn = emit.arith("divsi", turn, emit.index(step))
             slot = emit.arith("addi", emit.arith("muli", slot, emit.index(trips)), turn)
         return emit.arith("muli", slot, emit.index(self.rows))
 

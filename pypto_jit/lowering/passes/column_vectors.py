@@ -2,7 +2,8 @@
 
 A column vector lies as N consecutive elements, and so does a row: one is the other under another shape. The machine's
 elementwise instructions take rows; only the vector operand of a row expansion and the result of a row reduction are
-columns. Where a column of global memory is not consecutive either, it passes through a tile of one padded row per element.
+columns. Where a column of global memory is not consecutive either, it passes through a tile of one padded row per
+element.
 """
 
 from __future__ import annotations
@@ -253,7 +254,7 @@ class _Columns:
         return []
 
     def _is_consecutive(self, tensor: ir.Value, box: list[int | None]) -> bool:
-        """Whether the elements of a column of the tensor follow each other; ``box`` is right-aligned to its dimensions."""
+        """Whether a column of the tensor lies in one piece; ``box`` is right-aligned to the tensor's dimensions."""
         kind = self._types.of(tensor)
         assert isinstance(kind, TensorType)
         if kind.rank < 2 or kind.strides[-2] != 1:

@@ -1,8 +1,9 @@
 """``destination``: from tile values to tile buffers, from the ``pypto`` to the ``pto`` dialect.
 
-Every tile becomes a handle on a buffer, every operation one instruction that writes the buffer given last. Loops and ifs
-carry no tiles any more: a carried tile lives in one buffer, written in place where the old value is not needed any more
-and copied, all carried tiles at once, where it is. Valid extents that are only known at run time are carried as numbers.
+Every tile becomes a handle on a buffer, every operation one instruction that writes the buffer given last. Loops and
+ifs carry no tiles any more: a carried tile lives in one buffer, written in place where the old value is not needed any
+more and copied, all carried tiles at once, where it is. Valid extents that are only known at run time are carried as
+numbers.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class _Conversion:
     def _instruction(self, node: Node) -> None:
         self._start(node)
         row = node.row
-        assert row is not None and row.instruction is not None
+        assert row is not None
+        assert row.instruction is not None
         named = {
             operand.name: self._operand(node, operand.name, value)
             for operand, value in zip(row.operands, node.operands, strict=True)
@@ -113,7 +115,8 @@ class _Conversion:
 
     def _extents(self, node: Node) -> Extents:
         kind = self._types.tile(node.results[0])
-        assert kind is not None and node.row is not None
+        assert kind is not None
+        assert node.row is not None
         if DYNAMIC not in kind.valid:
             return STATIC
         refs = [self._buffers.ref(v) for v in node.operands if self._buffers.has(v)]
@@ -191,7 +194,7 @@ class _Conversion:
             assert ref.extents[0] is not None
             others = prod(e for e in leading if e != DYNAMIC)
             rows = ref.extents[0]
-            sizes.append(rows if others <= 1 else self._emitter.arith("divui", rows, self._emitter.index(others)))
+            sizes.append(rows if others <= 1 else self._emitter.arith("divsi", rows, self._emitter.index(others)))
         sizes.append(ref.extents[1] if ref.extents[1] is not None else self._emitter.index(valid[-1]))
         if len(sizes) > rank:
             # The leading extents are at most one: none of them may be zero for anything to be stored.
@@ -218,7 +221,8 @@ class _Conversion:
     def _reshape(self, node: Node) -> None:
         self._start(node)
         source, result = self._types.tile(node.operands[0]), self._types.tile(node.results[0])
-        assert isinstance(source, TileType) and isinstance(result, TileType)
+        assert isinstance(source, TileType)
+        assert isinstance(result, TileType)
         ref, goal = self._buffers.ref(node.operands[0]), self._buffers.physical(node.results[0])
         gaps = [
             tile

@@ -2,8 +2,8 @@
 
 The blocks of one launch do not wait for each other, so a loop that follows another one starts when all of that is done.
 Each function keeps the stores of one parallel loop, or of what lies between two of them, and computes again what that
-needs: index arithmetic and loads. Where a function would load a tile from before a store of an earlier one, whose memory it
-may be, nothing is split and the kernel runs as one block.
+needs: index arithmetic and loads. Where a function would load a tile from before a store of an earlier one, whose
+memory it may be, nothing is split and the kernel runs as one block.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """``legalize-2d``: tiles of any rank become two-dimensional, all dimensions but the last flattened into rows.
 
-A one-dimensional tile becomes one row. Loads keep one offset and one valid extent per dimension of the tensor; a store of a
-tile that was not two-dimensional remembers the tile's own valid shape as ``box``, from which its box in global memory is
-made.
+A one-dimensional tile becomes one row. Loads keep one offset and one valid extent per dimension of the tensor; a store
+of a tile that was not two-dimensional remembers the tile's own valid shape as ``box``, from which its box in global
+memory is made.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import INSTRUCTIONS
@@ -144,7 +145,7 @@ def _place(buffers: list[Buffer], space: Space, target: Target) -> None:
 def _pack(buffers: list[Buffer], alignment: int, limit: int) -> bool:
     """First fit in the given order; False where something does not fit."""
     placed: list[Buffer] = []
-    by_start = all(a.start <= b.start for a, b in zip(buffers, buffers[1:], strict=False))
+    by_start = all(a.start <= b.start for a, b in pairwise(buffers))
     for buffer in buffers:
         if by_start:
             placed = [other for other in placed if other.end >= buffer.start]

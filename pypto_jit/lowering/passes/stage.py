@@ -1,10 +1,10 @@
 """``stage``: a kernel that mixes cube and vector work becomes several functions, each for one core.
 
-Every tile gets a stage: cube work happens in even stages, vector work in odd ones, and a move between the cores leads to a
-later stage. Each stage that stores something becomes a function; they are launched in order and hand tiles over through
-workspaces in global memory, one slot for each turn of the loops around the move. A function computes again what it needs of
-earlier stages of its own core. Where that cannot be done the function stays whole and says why: it then runs on the CPU
-only.
+Every tile gets a stage: cube work happens in even stages, vector work in odd ones, and a move between the cores leads
+to a later stage. Each stage that stores something becomes a function; they are launched in order and hand tiles over
+through workspaces in global memory, one slot for each turn of the loops around the move. A function computes again what
+it needs of earlier stages of its own core. Where that cannot be done the function stays whole and says why: it then
+runs on the CPU only.
 """
 
 from __future__ import annotations
