@@ -30,16 +30,6 @@ class Constant:
     value: object
 
 
-class Omitted:
-    """The place of an output that the caller left out, to be allocated."""
-
-    def __repr__(self) -> str:
-        return "OMITTED"
-
-
-OMITTED = Omitted()
-
-
 @dataclass(frozen=True)
 class ParamInfo:
     """One parameter of a compiled kernel.

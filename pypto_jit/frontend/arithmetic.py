@@ -12,8 +12,8 @@ from pypto_jit.language.scalars import Scalar
 if TYPE_CHECKING:
     from pypto_jit.frontend.builder import Builder
 
-# Name -> operation for floats and for integers. minimumf / maximumf propagate NaN. No arithmetic is unsigned: UINT8 scalars
-# are only operands of tile operators.
+# Name -> operation for floats and for integers. minimumf / maximumf propagate NaN. No arithmetic is unsigned: UINT8
+# scalars are only operands of tile operators.
 _OPERATIONS = {
     "add": ("arith.addf", "arith.addi"),
     "sub": ("arith.subf", "arith.subi"),

@@ -1,7 +1,7 @@
 """The shape of an output that a call leaves out: how far the kernel's stores reach.
 
-An extent is the largest ``offset + valid extent`` of all stores. Both are sums of loop variables and constants, and minima of
-such sums, as in ``i + min(4, rows - i)``; anything else is not worked out.
+An extent is the largest ``offset + valid extent`` of all stores. Both are sums of loop variables and constants, and
+minima of such sums, as in ``i + min(4, rows - i)``; anything else is not worked out.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def _dtype(value: Any) -> DType | None:
 
 
 def _both_bool(then: Any, other: Any) -> bool:
-    return all(isinstance(value, bool) or isinstance(value, Scalar) for value in (then, other))
+    return all(isinstance(value, (bool, Scalar)) for value in (then, other))
 
 
 def _line(tile: Tile) -> int | str:

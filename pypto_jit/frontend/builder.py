@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -158,7 +158,7 @@ class Builder(Trace):
         name: str,
         results: Sequence[ir.Type],
         operands: Sequence[ir.Value],
-        attributes: dict[str, ir.Attribute] | None = None,
+        attributes: Mapping[str, ir.Attribute] | None = None,
         regions: int = 0,
         location: ir.Location | None = None,
     ) -> ir.Operation:
@@ -167,7 +167,7 @@ class Builder(Trace):
             name,
             results=results,
             operands=operands,
-            attributes=attributes,
+            attributes=None if attributes is None else dict(attributes),
             regions=regions,
             loc=self.location if location is None else location,
             ip=ir.InsertionPoint(self.region.block),

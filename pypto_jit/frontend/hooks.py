@@ -162,7 +162,7 @@ class Hooks:
         original = underlying(function)
         if original is not None:
             return self.callee(original)
-        method = getattr(type(function), "__call__", None)
+        method = vars(type(function)).get("__call__")
         if isinstance(method, FunctionType) and underlying(method) is not None:
             return self.callee(MethodType(method, function))
         return function

@@ -92,7 +92,7 @@ def read_names(nodes: Iterable[ast.AST]) -> Names:
 
 
 def _jumps(nodes: Iterable[ast.stmt], in_loop: bool) -> Iterator[tuple[str, int]]:
-    """Jumps out of a body. ``in_loop``: the body is (inside of) a loop of its own, to which break and continue belong."""
+    """Jumps out of a body. ``in_loop``: the body is inside of a loop of its own, to which break and continue belong."""
     for node in nodes:
         if isinstance(node, ast.Return):
             yield "return", node.lineno

@@ -20,7 +20,7 @@ from pypto_jit.language.annotations import (
 from pypto_jit.language.location import user_span
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.values import Tile
-from pypto_jit.signature import Constant, Omitted, TensorSpec
+from pypto_jit.signature import Constant, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -104,18 +104,22 @@ def _evaluate(function: FunctionType, name: str, text: str) -> Any:
         ) from error
 
 
-def check_argument(name: str, declaration: Declaration, argument: TensorSpec | Constant | Omitted) -> None:
+def check_argument(name: str, declaration: Declaration, argument: TensorSpec | Constant | None) -> None:
     """Raise an ArgumentError where an argument does not fit the declaration of its parameter."""
     if isinstance(argument, Constant):
         if declaration.kind == "tensor":
             value = argument.value
             raise ArgumentError(
-                f"'{name}' is a tensor", span=user_span(), found=f"{type(value).__name__} {value!r}", expected="a tensor"
+                f"'{name}' is a tensor",
+                span=user_span(),
+                found=f"{type(value).__name__} {value!r}",
+                expected="a tensor",
             )
         return
     if declaration.kind == "constant":
-        raise ArgumentError(f"'{name}' is a number", span=user_span(), found="a tensor", expected="a Python number")
-    if isinstance(argument, Omitted):
+        found = "nothing" if argument is None else "a tensor"
+        raise ArgumentError(f"'{name}' is a number", span=user_span(), found=found, expected="a Python number")
+    if argument is None:
         if declaration.direction in ("in", "inout"):
             raise ArgumentError(f"'{name}' is missing: the kernel reads it", span=user_span(), expected="a tensor")
         return

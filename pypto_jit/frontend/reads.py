@@ -1,8 +1,8 @@
 """What a trace read of the Python world: the globals and closure variables of a kernel and of the helpers it reaches.
 
-Each read is kept as a guard. For a value that cannot change, or whose changes no trace sees (functions, modules, classes), it
-is enough that the variable still holds the same object. A list, dict, set, array or plain object is compared by contents. A
-variable found in `builtins` is not guarded.
+Each read is kept as a guard. For a value that cannot change, or whose changes no trace sees (functions, modules,
+classes), it is enough that the variable still holds the same object. A list, dict, set, array or plain object is
+compared by contents. A variable found in `builtins` is not guarded.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pypto_jit.errors import TraceError
-from pypto_jit.frontend.rewrite import underlying
 from pypto_jit.frontend.parameters import definition_span
+from pypto_jit.frontend.rewrite import underlying
 from pypto_jit.language.location import is_internal, is_third_party
 
 _MAXIMUM_BYTES = 1 << 16
@@ -35,12 +35,14 @@ class Read:
         container: the namespace (a dict) or the closure cell that holds the variable.
         name: of the variable.
         value: what it held.
+        is_global: whether the kernel's own code would find it under its name.
     """
 
     kind: str
     container: dict[str, Any] | CellType = field(repr=False)
     name: str
     value: Any
+    is_global: bool = False
 
     def current(self) -> Any:
         """What the variable holds now; a value of its own kind where it holds nothing."""
@@ -56,23 +58,43 @@ class Read:
         now = self.current()
         return now is self.value if self.kind == "identity" else contents(now) == self.value
 
+    def guard(self) -> Condition:
+        """`holds` as an expression; one that fails where the variable holds nothing any more."""
+        if self.kind == "contents":
+            return Condition("{0}()", (self.holds,))
+        if not isinstance(self.container, dict):
+            return Condition("{0}.cell_contents is {1}", (self.container, self.value))
+        if self.is_global:
+            return Condition(f"{self.name} is {{0}}", (self.value,))
+        return Condition("{0}[{1}] is {2}", (self.container, self.name, self.value))
 
-def collect_reads(functions: Iterable[FunctionType]) -> tuple[Read, ...]:
-    """The reads of functions, of the user's functions that these can reach, and of user modules' attributes.
+
+class Condition(NamedTuple):
+    """A Python expression over the kernel's globals, in which ``{0}``, ``{1}``, ... stand for values."""
+
+    template: str
+    values: tuple[Any, ...]
+
+
+def collect_reads(kernel: FunctionType, helpers: Iterable[FunctionType]) -> tuple[Read, ...]:
+    """The reads of a kernel, its helpers and the user's functions that these reach, and of user modules' attributes.
 
     Raises:
         TraceError: a variable holds something whose changes cannot be noticed.
     """
-    collector = _Collector()
-    for function in functions:
+    collector = _Collector(kernel)
+    for function in (kernel, *helpers):
         collector.function(function)
     return tuple(collector.reads.values())
 
 
 class _Collector:
-    def __init__(self) -> None:
+    def __init__(self, kernel: FunctionType) -> None:
         self.reads: dict[tuple[int, str], Read] = {}
         self._seen: set[int] = set()
+        self._globals = kernel.__globals__
+        # The kernel's parameters hide globals of the same name.
+        self._hidden = frozenset(kernel.__code__.co_varnames)
 
     def function(self, function: FunctionType) -> None:
         if id(function) in self._seen:
@@ -107,7 +129,8 @@ class _Collector:
             return
         helper = underlying(value)
         if helper is not None or _is_fixed(value):
-            self.reads[key] = Read("identity", container, name, value)
+            visible = container is self._globals and name not in self._hidden
+            self.reads[key] = Read("identity", container, name, value, visible)
         else:
             problem = _unguardable(value)
             if problem is not None:
@@ -161,7 +184,9 @@ def _is_fixed(value: Any) -> bool:
     if type(value).__module__ == "builtins":
         return not isinstance(value, (list, dict, set, bytearray))
     # An object without attributes of its own keeps its value elsewhere: dtypes, devices, patterns, enumeration members.
-    return isinstance(value, frozenset) or not _is_array(value) and (_is_enumerated(value) or not hasattr(value, "__dict__"))
+    return isinstance(value, frozenset) or (
+        not _is_array(value) and (_is_enumerated(value) or not hasattr(value, "__dict__"))
+    )
 
 
 def _is_enumerated(value: Any) -> bool:
@@ -185,7 +210,7 @@ def _unguardable(value: Any) -> str | None:
 
 def contents(value: Any, depth: int = 0) -> Any:
     """A snapshot of a value that equals another one while the value has not changed: by type and bits."""
-    if depth > _MAXIMUM_DEPTH or _is_fixed(value) and not isinstance(value, (float, tuple)):
+    if depth > _MAXIMUM_DEPTH or (_is_fixed(value) and not isinstance(value, (float, tuple))):
         return (type(value), value) if isinstance(value, (int, str, bytes, type(None))) else _Same(value)
     if isinstance(value, float):
         return (float, value.hex())
@@ -218,5 +243,3 @@ class _Same:
 
     def __hash__(self) -> int:
         return id(self._value)
-
-

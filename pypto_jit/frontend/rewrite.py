@@ -1,10 +1,10 @@
 """Rewrites a function's control flow so that loops and branches on traced values are recorded.
 
-Python keeps running the function: plain loops and conditions stay what they are. Around each ``for`` and ``if`` statement
-hooks are set that do nothing for plain values. For traced ones they let the body run once (both arms of an ``if``), and
-before, between and after rebind the variables that the body binds: to what enters the body, and to what leaves the
-statement. Since the statements stay where they are, ``break`` or ``return`` under plain conditions need no care, and lines
-and columns stay those of the source.
+Python keeps running the function: plain loops and conditions stay what they are. Around each ``for`` and ``if``
+statement hooks are set that do nothing for plain values. For traced ones they let the body run once (both arms of an
+``if``), and before, between and after rebind the variables that the body binds: to what enters the body, and to what
+leaves the statement. Since the statements stay where they are, ``break`` or ``return`` under plain conditions need no
+care, and lines and columns stay those of the source.
 
     for i in items: body          it, loop = hooks.loop(items, flow)
                                   for i in it:
@@ -30,12 +30,12 @@ import weakref
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
+from pypto_jit.frontend import syntax
 from pypto_jit.frontend.liveness import Analysis, Flow
 from pypto_jit.frontend.source import Definition, find_definition
 from pypto_jit.language.location import is_internal
 
-# Names that no source can contain, so none of the user's is hidden.
-_HOOKS = "pypto.hooks"
+# No source can contain this name.
 _FACTORY = "pypto.factory"
 _Expression = ast.expr
 _Statement = ast.stmt
@@ -72,7 +72,7 @@ class Rewriter:
         if new is None:
             return function
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-        cells[_HOOKS] = self._cell
+        cells[syntax.HOOKS] = self._cell
         closure = tuple(cells[name] for name in new.co_freevars)
         result = FunctionType(new, function.__globals__, function.__name__, function.__defaults__, closure)
         result.__kwdefaults__ = function.__kwdefaults__
@@ -82,7 +82,7 @@ class Rewriter:
 
 def is_rewritten(code: CodeType) -> bool:
     """Whether this is code that came out of a rewrite."""
-    return _HOOKS in code.co_freevars
+    return syntax.HOOKS in code.co_freevars
 
 
 def underlying(callee: Any) -> FunctionType | None:
@@ -99,29 +99,25 @@ def underlying(callee: Any) -> FunctionType | None:
 
 def _compile(definition: Definition, function: FunctionType) -> CodeType | None:
     transformed = _Transformer().function(definition)
-    names = [*function.__code__.co_freevars, _HOOKS]
+    names = [*function.__code__.co_freevars, syntax.HOOKS]
     parameters = [ast.arg(name) for name in names]
     body: list[_Statement]
     body = [ast.Expr(transformed)] if isinstance(transformed, ast.expr) else [transformed]
     owner = _owner(function.__qualname__)
     if owner is not None and isinstance(transformed, ast.stmt):
         # Inside of a class, names such as __x belong to it.
-        body = [ast.ClassDef(owner, bases=[], keywords=[], body=body, decorator_list=[], **_no_type_parameters())]
+        body = [ast.ClassDef(owner, bases=[], keywords=[], body=body, decorator_list=[], **syntax.no_type_parameters())]
     factory = ast.FunctionDef(
         name=_FACTORY,
         args=ast.arguments(posonlyargs=[], args=parameters, kwonlyargs=[], kw_defaults=[], defaults=[]),
         body=body,
         decorator_list=[],
-        **_no_type_parameters(),
+        **syntax.no_type_parameters(),
     )
     ast.copy_location(factory, definition)
     module = ast.fix_missing_locations(ast.Module([factory], type_ignores=[]))
     code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True)
     return _find(code, function.__code__)
-
-
-def _no_type_parameters() -> dict[str, Any]:
-    return {"type_params": []} if "type_params" in ast.FunctionDef._fields else {}
 
 
 def _owner(qualified: str) -> str | None:
@@ -156,40 +152,6 @@ def _encode(flow: Flow, line: int) -> tuple[Any, ...]:
     )
 
 
-def _load(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
-
-
-def _store(name: str) -> ast.Name:
-    return ast.Name(name, ast.Store())
-
-
-def _call(target: _Expression, *arguments: _Expression) -> ast.Call:
-    return ast.Call(target, list(arguments), [])
-
-
-def _hook(name: str, *arguments: _Expression) -> ast.Call:
-    return _call(ast.Attribute(_load(_HOOKS), name, ast.Load()), *arguments)
-
-
-def _locals() -> ast.Call:
-    return _hook("locals")
-
-
-def _delayed(expression: _Expression) -> ast.Lambda:
-    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-    return ast.Lambda(nothing, expression)
-
-
-def _cannot_be_delayed(*expressions: _Expression) -> bool:
-    # Inside a lambda these would bind or yield elsewhere.
-    return any(
-        isinstance(node, (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await))
-        for expression in expressions
-        for node in ast.walk(expression)
-    )
-
-
 class _Transformer(ast.NodeTransformer):
     """Transforms one function; nested ones too, each with its own analysis."""
 
@@ -219,8 +181,8 @@ class _Transformer(ast.NodeTransformer):
             return node
         self._flows.update(Analysis.of(node).flows)
         # Read in every function, so that rewritten code can be told from other code.
-        mark = ast.Expr(_load(_HOOKS))
-        _locate(mark, node.body[0])
+        mark = ast.Expr(syntax.load(syntax.HOOKS))
+        syntax.locate(mark, node.body[0])
         node.body = [mark, *self._statements(node.body)]
         return node
 
@@ -258,19 +220,22 @@ class _Transformer(ast.NodeTransformer):
         flow = self._flows[node]
         iterator, loop = self._temporary("items"), self._temporary("loop")
         opening = ast.Assign(
-            [ast.Tuple([_store(iterator), _store(loop)], ast.Store())],
-            _hook("loop", self.visit(node.iter), ast.Constant(_encode(flow, node.lineno))),
+            [ast.Tuple([syntax.store(iterator), syntax.store(loop)], ast.Store())],
+            syntax.hook("loop", self.visit(node.iter), syntax.constant(_encode(flow, node.lineno))),
         )
         # The loop variables have no value after a recorded loop.
         entered = _entered(flow)
         left = (*flow.bound, *flow.targets)
-        results = self._guarded(loop, self._rebind(left, ast.Attribute(_load(loop), "results", ast.Load())))
+        results = self._guarded(loop, self._rebind(left, syntax.attribute(loop, "results")))
         body = [
-            *self._guarded(loop, self._rebind(entered, ast.Attribute(_load(loop), "enter", ast.Load()), True)),
+            *self._guarded(loop, self._rebind(entered, syntax.attribute(loop, "enter"), True)),
             *self._statements(node.body),
-            *self._guarded(loop, [ast.Expr(_call(ast.Attribute(_load(loop), "leave", ast.Load()), _locals()))]),
+            *self._guarded(
+                loop,
+                [ast.Expr(syntax.call(syntax.attribute(loop, "leave"), syntax.hook("locals")))],
+            ),
         ]
-        staged = ast.For(node.target, _load(iterator), body, [], None)
+        staged = ast.For(node.target, syntax.load(iterator), body, [], None)
         ast.copy_location(staged, node)
         if node.orelse:
             staged.orelse = [*results, *self._statements(node.orelse)]
@@ -281,46 +246,47 @@ class _Transformer(ast.NodeTransformer):
         flow = self._flows[node]
         taken, branch = self._temporary("taken"), self._temporary("branch")
         opening = ast.Assign(
-            [ast.Tuple([_store(taken), _store(branch)], ast.Store())],
-            _hook("branch", self.visit(node.test), ast.Constant(_encode(flow, node.lineno))),
+            [ast.Tuple([syntax.store(taken), syntax.store(branch)], ast.Store())],
+            syntax.hook("branch", self.visit(node.test), syntax.constant(_encode(flow, node.lineno))),
         )
-        method = {name: ast.Attribute(_load(branch), name, ast.Load()) for name in ("enter", "turn", "results")}
         statements: list[_Statement] = [
             opening,
-            *self._guarded(branch, [ast.Expr(_call(method["enter"], _locals()))]),
-            ast.If(_load(taken), self._statements(node.body), []),
+            *self._guarded(branch, [ast.Expr(syntax.call(syntax.attribute(branch, "enter"), syntax.hook("locals")))]),
+            ast.If(syntax.load(taken), self._statements(node.body), []),
             *self._guarded(
                 branch,
                 [
-                    ast.Assign([_store(taken)], ast.Constant(False)),
-                    *self._rebind(flow.bound, method["turn"], True),
+                    ast.Assign([syntax.store(taken)], ast.Constant(False)),
+                    *self._rebind(flow.bound, syntax.attribute(branch, "turn"), True),
                 ],
             ),
         ]
         if node.orelse:
-            statements.append(ast.If(ast.UnaryOp(ast.Not(), _load(taken)), self._statements(node.orelse), []))
-        statements += self._guarded(branch, self._rebind(flow.bound, method["results"], True))
+            statements.append(ast.If(ast.UnaryOp(ast.Not(), syntax.load(taken)), self._statements(node.orelse), []))
+        statements += self._guarded(branch, self._rebind(flow.bound, syntax.attribute(branch, "results"), True))
         return self._placed(node, statements)
 
     def _guarded(self, name: str, statements: list[_Statement]) -> list[_Statement]:
-        test = ast.Compare(_load(name), [ast.IsNot()], [ast.Constant(None)])
+        test = ast.Compare(syntax.load(name), [ast.IsNot()], [ast.Constant(None)])
         return [ast.If(test, statements, [])]
 
     def _rebind(self, names: tuple[str, ...], method: _Expression, state: bool = False) -> list[_Statement]:
-        value = _call(method, *([_locals()] if state else []))
+        value = syntax.call(method, *([syntax.hook("locals")] if state else []))
         if not names:
             return [ast.Expr(value)]
-        statements: list[_Statement] = [ast.Assign([ast.Tuple([_store(name) for name in names], ast.Store())], value)]
+        statements: list[_Statement] = [
+            ast.Assign([ast.Tuple([syntax.store(name) for name in names], ast.Store())], value)
+        ]
         for name in names:
-            undefined = ast.Attribute(_load(_HOOKS), "UNDEFINED", ast.Load())
-            test = ast.Compare(_load(name), [ast.Is()], [undefined])
+            undefined = syntax.attribute(syntax.HOOKS, "UNDEFINED")
+            test = ast.Compare(syntax.load(name), [ast.Is()], [undefined])
             statements.append(ast.If(test, [ast.Delete([ast.Name(name, ast.Del())])], []))
         return statements
 
     def _placed(self, node: ast.AST, statements: list[_Statement]) -> list[_Statement]:
         head = node.iter if isinstance(node, ast.For) else node.test  # type: ignore[attr-defined]
         for statement in statements:
-            _locate(statement, head)
+            syntax.locate(statement, head)
         return statements
 
     def visit_Assign(self, node: ast.Assign) -> Any:
@@ -340,59 +306,55 @@ class _Transformer(ast.NodeTransformer):
     def _watched(self, node: _Statement, targets: list[_Expression]) -> Any:
         """A parameter that is rebound may be an output that its author thinks to have written."""
         names = [target.id for target in targets if isinstance(target, ast.Name) and target.id in self._parameters]
-        checks = [ast.Expr(_hook("rebound", ast.Constant(name), _load(name))) for name in names]
+        checks = [ast.Expr(syntax.hook("rebound", ast.Constant(name), syntax.load(name))) for name in names]
         for check in checks:
-            _locate(check, node)
+            syntax.locate(check, node)
         return [node, *checks]
 
     # Expressions
 
     def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)
-        node.func = ast.copy_location(_hook("callee", node.func), node.func)
-        _locate(node.func, node.func)
+        node.func = ast.copy_location(syntax.hook("callee", node.func), node.func)
+        syntax.locate(node.func, node.func)
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         self.generic_visit(node)
-        if _cannot_be_delayed(node.body, node.orelse):
+        if syntax.cannot_be_delayed(node.body, node.orelse):
             return node
-        return self._expression(node, _hook("choose", node.test, _delayed(node.body), _delayed(node.orelse)))
+        return self._expression(
+            node, syntax.hook("choose", node.test, syntax.delayed(node.body), syntax.delayed(node.orelse))
+        )
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         self.generic_visit(node)
-        if _cannot_be_delayed(*node.values[1:]):
+        if syntax.cannot_be_delayed(*node.values[1:]):
             return node
         first, *rest = node.values
         name = "conjunction" if isinstance(node.op, ast.And) else "disjunction"
-        return self._expression(node, _hook(name, first, *(_delayed(value) for value in rest)))
+        return self._expression(node, syntax.hook(name, first, *(syntax.delayed(value) for value in rest)))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         self.generic_visit(node)
-        return self._expression(node, _hook("negation", node.operand)) if isinstance(node.op, ast.Not) else node
+        return self._expression(node, syntax.hook("negation", node.operand)) if isinstance(node.op, ast.Not) else node
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         self.generic_visit(node)
-        if len(node.ops) == 1 or _cannot_be_delayed(*node.comparators[1:]):
+        if len(node.ops) == 1 or syntax.cannot_be_delayed(*node.comparators[1:]):
             return node
         names = tuple(type(op).__name__ for op in node.ops)
         second, *rest = node.comparators
         return self._expression(
-            node, _hook("chain", ast.Constant(names), node.left, second, *(_delayed(value) for value in rest))
+            node,
+            syntax.hook("chain", syntax.constant(names), node.left, second, *(syntax.delayed(value) for value in rest)),
         )
 
     def _expression(self, node: ast.AST, new: _Expression) -> _Expression:
-        _locate(new, node)
+        syntax.locate(new, node)
         return new
 
 
 def _entered(flow: Flow) -> tuple[str, ...]:
     """The variables whose value at the start of a recorded loop's body may differ from that before the loop."""
     return tuple(name for name in flow.bound if name in flow.exposed)
-
-
-def _locate(node: ast.AST, place: ast.AST) -> None:
-    """Give the new nodes of a tree a place; those of the user keep theirs."""
-    for part in ast.walk(node):
-        if "lineno" in part._attributes and not hasattr(part, "lineno"):
-            ast.copy_location(part, place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -20,10 +21,11 @@ from pypto_jit.frontend.reads import Read, collect_reads
 from pypto_jit.language.location import code_span, is_internal
 from pypto_jit.language.tracing import CURRENT
 from pypto_jit.language.values import Tensor, Tile
-from pypto_jit.signature import Constant, Omitted, ParamInfo, TensorSpec
+from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 from pypto_jit.targets import Target
 
-Argument = TensorSpec | Constant | Omitted
+# What a parameter is given; None for an output that the call leaves out.
+Argument = TensorSpec | Constant | None
 # The name of one parameter, or a tuple of them, nested as the kernel returned it.
 Returns = str | tuple["Returns", ...]
 
@@ -45,14 +47,16 @@ class Traced:
     reads: tuple[Read, ...]
 
 
-def trace(function: FunctionType, arguments: dict[str, Argument], target: Target, context: ir.Context) -> Traced:
+def trace(
+    function: FunctionType, arguments: Mapping[str, Argument], target: Target, context: ir.Context | None = None
+) -> Traced:
     """Trace a kernel for one specialization.
 
     Args:
         function: the kernel as its author wrote it.
         arguments: what each parameter is given, in the order of the parameters.
         target: the machine.
-        context: an MLIR context with our dialects loaded, used by no other thread meanwhile.
+        context: an MLIR context with our dialects loaded, used by no other thread meanwhile (default: the current one).
 
     Raises:
         PyptoError: the kernel or its arguments are wrong.
@@ -61,6 +65,8 @@ def trace(function: FunctionType, arguments: dict[str, Argument], target: Target
     declared = declarations(function)
     for name, argument in arguments.items():
         check_argument(name, declared[name], argument)
+    context = context or ir.Context.current
+    assert context is not None
     session = _Session(function, arguments, declared, target, context)
     with context:
         return session.run()
@@ -72,7 +78,7 @@ class _Session:
     def __init__(
         self,
         function: FunctionType,
-        arguments: dict[str, Argument],
+        arguments: Mapping[str, Argument],
         declared: dict[str, Declaration],
         target: Target,
         context: ir.Context,
@@ -103,7 +109,7 @@ class _Session:
         if not module.operation.verify():
             raise InternalError("the traced module does not verify", span=span, notes=tuple(str(module).splitlines()))
         parameters = tuple(self._parameter(name, directions) for name in self._arguments)
-        reads = collect_reads((function, *builder.helpers))
+        reads = collect_reads(function, builder.helpers)
         return Traced(module, parameters, self._returns(result, directions), reads)
 
     def _open(self, module: ir.Module, location: ir.Location) -> ir.Operation:
@@ -133,7 +139,7 @@ class _Session:
             self._tensors[name] = Tensor(handle, name, kind, region)
         return kernel
 
-    def _tensor_type(self, name: str, argument: TensorSpec | Omitted) -> TensorType | None:
+    def _tensor_type(self, name: str, argument: TensorSpec | None) -> TensorType | None:
         if isinstance(argument, TensorSpec):
             return TensorType(argument.shape, argument.dtype, argument.strides)
         declared = self._declared[name]

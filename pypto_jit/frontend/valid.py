@@ -20,9 +20,7 @@ def valid_extents(
     if DYNAMIC not in result.valid:
         return result.valid
     sources = _sources(row.rule, operands, attributes, result)
-    return tuple(
-        source if extent == DYNAMIC else extent for extent, source in zip(result.valid, sources, strict=True)
-    )
+    return tuple(source if extent == DYNAMIC else extent for extent, source in zip(result.valid, sources, strict=True))
 
 
 def _sources(rule: str, operands: Sequence[Any], attributes: dict[str, Any], result: TileType) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """What a kernel author writes: ``import pypto_jit.language as pl``.
 
-Dtypes, memories, annotations, operators on tiles, and loops. The operators come from the operator table; they record into the
-trace in progress and are errors outside of a kernel.
+Dtypes, memories, annotations, operators on tiles, and loops. The operators come from the operator table; they record
+into the trace in progress and are errors outside of a kernel.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    *FUNCTIONS,
     "BF16",
     "BOOL",
     "FP16",
@@ -88,3 +87,4 @@ __all__ = [
     "tanh",
     "tile",
 ]
+__all__ += list(FUNCTIONS)

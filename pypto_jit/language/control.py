@@ -63,7 +63,9 @@ def _loop(bounds: tuple[Any, ...], independent: bool) -> Range:
     name = "pl.parallel" if independent else "pl.range"
     current(name)
     if not 1 <= len(bounds) <= 3:
-        raise TraceError(f"{name} takes one to three bounds", span=here(), found=len(bounds), expected="start, stop, step")
+        raise TraceError(
+            f"{name} takes one to three bounds", span=here(), found=len(bounds), expected="start, stop, step"
+        )
     values = [_bound(name, value) for value in bounds]
     start, stop, step = (0, values[0], 1) if len(values) == 1 else (*values, 1)[:3]
     if isinstance(step, Scalar):

@@ -63,8 +63,8 @@ def _gelu_tanh(x: Any) -> Any:
     return x / (_exp((x * x * (0.044715 * scale) + scale) * x) + 1.0)
 
 
-# tanh(x) = x P(x^2) / Q(x^2) on [-7.99881172180175781, 7.99881172180175781], beyond which it is 1 in FP32; within 4 ulp.
-# Coefficients of Eigen's generic_fast_tanh_float (Eigen 3.4, MathFunctionsImpl.h); the highest power first.
+# tanh(x) = x P(x^2) / Q(x^2) up to |x| = 7.99881172180175781, beyond which it is 1 in FP32; within 4 ulp. Coefficients
+# of Eigen's generic_fast_tanh_float (Eigen 3.4, MathFunctionsImpl.h); the highest power first.
 _TANH_BOUND = 7.99881172180175781
 _TANH_P = (
     -2.76076847742355e-16,

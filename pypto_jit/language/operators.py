@@ -1,8 +1,8 @@
 """The operator functions, generated from the rows of the operator table.
 
-A row without attributes needs nothing here: its function takes the row's operands under the language's names. Rows whose
-result depends on more than their operands have a function below that turns the language's arguments into attributes. Every
-function gets its documentation from its row.
+A row without attributes needs nothing here: its function takes the row's operands under the language's names. Rows
+whose result depends on more than their operands have a function below that turns the language's arguments into
+attributes. Every function gets its documentation from its row.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ def _ranks(name: str, rank: int, **given: tuple[Any, ...]) -> None:
             )
 
 
-def load(
-    tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = None, target_memory: Space = Space.VEC
-) -> Any:
+def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = None, target_memory: Space = Space.VEC) -> Any:
     if not isinstance(tensor, Tensor):
         return emit("load", (tensor,))
     shape = _static(shapes, "the shape of load")
@@ -119,7 +117,9 @@ def store(tile: Any, offsets: Any, out_tensor: Any) -> Any:
         emit("store", (tile, out_tensor), None, starts)
         return out_tensor
     if isinstance(tile, Tensor) and isinstance(offsets, Tile):
-        raise TraceError("the arguments of store are in another order", span=here(), expected="pl.store(tile, offsets, out)")
+        raise TraceError(
+            "the arguments of store are in another order", span=here(), expected="pl.store(tile, offsets, out)"
+        )
     return emit("store", (tile, out_tensor))
 
 
@@ -180,7 +180,9 @@ def move(tile: Any, target_memory: Space, blayout: Any = None, slayout: Any = No
 
 def _scratch(name: str, tmp: Any) -> None:
     if tmp is not None and not isinstance(tmp, Tile):
-        raise TraceError(f"the tmp of {name} is a tile", span=here(), found=tmp, hint="leave it out: scratch is the compiler's")
+        raise TraceError(
+            f"the tmp of {name} is a tile", span=here(), found=tmp, hint="leave it out: scratch is the compiler's"
+        )
 
 
 _WRITTEN = {
@@ -201,7 +203,7 @@ def _names(row: Operator) -> tuple[str, ...]:
 
 
 def _plain(row: Operator) -> Callable[..., Any]:
-    """A function for a row that is nothing but its operands; reductions also accept the scratch of PyPTO's signature."""
+    """A function for a row that is nothing but its operands; reductions also accept the scratch that PyPTO's take."""
     name = row.name
     parameters = [Parameter(operand, Parameter.POSITIONAL_OR_KEYWORD) for operand in _names(row)]
     reduction = row.rule in ("row_reduction", "column_reduction")

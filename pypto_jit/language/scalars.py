@@ -1,7 +1,7 @@
 """Traced scalars: loop variables, extents and numbers that are only known when the kernel runs.
 
-Python's operators on them record arithmetic; constants stay Python numbers and fold. ``//`` and ``%`` round toward minus
-infinity, as Python's do; division by zero gives 0 for integers (``a % 0`` is ``a``), and inf or NaN for floats.
+Python's operators on them record arithmetic; constants stay Python numbers and fold. ``//`` and ``%`` round toward
+minus infinity, as Python's do; division by zero gives 0 for integers (``a % 0`` is ``a``), and inf or NaN for floats.
 """
 
 from __future__ import annotations
@@ -152,8 +152,7 @@ class Scalar:
     def __bool__(self) -> NoReturn:
         raise current("a traced scalar").unstaged(
             "Python needs the truth of a value that is only known when the kernel runs",
-            "use it in an `if` statement or a conditional expression; for a bounded loop use pl.range, and pl.min / pl.max "
-            "for min / max",
+            "use it in an `if` statement or a conditional expression; loop with pl.range; use pl.min / pl.max for min / max",
         )
 
     def __index__(self) -> NoReturn:
@@ -243,7 +242,9 @@ def _check_kind(name: str, dtype: DType) -> None:
             hint="convert it with pl.cast(scalar, pl.INT32)",
         )
     if dtype.is_float and name in ("floordiv", "mod"):
-        raise DTypeError(f"'{_SYMBOLS[name]}' takes integer scalars", span=here(), found=dtype, expected="INDEX or INT32")
+        raise DTypeError(
+            f"'{_SYMBOLS[name]}' takes integer scalars", span=here(), found=dtype, expected="INDEX or INT32"
+        )
 
 
 def _identity(name: str, left: Any, right: Any) -> Any:

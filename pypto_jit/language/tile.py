@@ -7,7 +7,8 @@ from typing import Any
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
 from pypto_jit.language.operators import FUNCTIONS
 
-__all__ = [*FUNCTIONS, "gelu", "sigmoid", "silu", "softmax", "tanh"]
+__all__ = ["gelu", "sigmoid", "silu", "softmax", "tanh"]
+__all__ += list(FUNCTIONS)
 
 globals().update(FUNCTIONS)
 

@@ -253,7 +253,9 @@ def _wrong_operand(row: Operator, name: str, kind: str, value: object) -> PyptoE
     elif kind == "tensor" and isinstance(value, Tile):
         hint = "a tensor is a parameter of the kernel; tiles need no load"
     found = value if isinstance(value, (Tensor, Tile, Scalar)) else f"{type(value).__name__} {value!r}"
-    return TraceError(f"{row.name} takes a {kind} as '{name}'", span=here(), found=found, expected=f"a {kind}", hint=hint)
+    return TraceError(
+        f"{row.name} takes a {kind} as '{name}'", span=here(), found=found, expected=f"a {kind}", hint=hint
+    )
 
 
 def tile_scalar(name: str, value: Any, dtype: DType) -> Scalar:
@@ -274,9 +276,7 @@ def tile_scalar(name: str, value: Any, dtype: DType) -> Scalar:
             )
         return cast(value, dtype)
     if not is_number(value):
-        raise TraceError(
-            f"{name} takes a tile or a scalar", span=here(), found=f"{type(value).__name__} {value!r}"
-        )
+        raise TraceError(f"{name} takes a tile or a scalar", span=here(), found=f"{type(value).__name__} {value!r}")
     number = as_number(value)
     if not dtype.is_float:
         if isinstance(number, float) and not number.is_integer():
@@ -286,7 +286,9 @@ def tile_scalar(name: str, value: Any, dtype: DType) -> Scalar:
                 found=value,
                 hint="cast the tile to a float dtype first: pl.cast(tile, pl.FP32)",
             )
-        low, high = (0, 2**dtype.bits - 1) if dtype.kind == "uint" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
+        low, high = (
+            (0, 2**dtype.bits - 1) if dtype.kind == "uint" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
+        )
         if not low <= number <= high:
             raise DTypeError(f"{value} does not fit {dtype}", span=here(), found=value, expected=f"{low} to {high}")
     return trace.constant(float(number) if dtype.is_float else int(number), dtype)
