@@ -83,6 +83,9 @@ class Target:
     def __hash__(self) -> int:
         return hash(self.name)
 
+    def __repr__(self) -> str:
+        return self.name
+
 
 _ALIGNMENT = {
     Space.VEC: 32,
