@@ -88,6 +88,10 @@ class Branch:
             else:
                 merged.append(self._merge(name, then, other, phis))
         self._finish(phis)
+        for name, item in zip(self._flow.bound, merged, strict=True):
+            if item is None:
+                where = "" if self._span is None else f" at line {self._span.line}"
+                self._builder.note_undefined(self._span, name, f"does not have a value in both arms of the `if`{where}")
         return tuple(UNDEFINED if item is None else self._value(*item) for item in merged)
 
     def _value(self, structure: Any, leaves: list[Any]) -> Any:

@@ -144,6 +144,11 @@ class Builder(Trace):
             hint="bind it to a variable before, and rebind that variable inside",
         )
 
+    def note_undefined(self, span: Span | None, name: str, why: str) -> None:
+        """Remember why a variable has no value, for the error when it is read."""
+        if span is not None:
+            self.undefined[span.filename, name] = f"'{name}' {why}"
+
     # Operations
 
     def type(self, text: str) -> ir.Type:

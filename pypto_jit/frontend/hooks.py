@@ -115,8 +115,6 @@ class Hooks:
             return items, None
         builder, flow = _builder(), _flow(encoded)
         _refuse_jumps(builder, flow, f"a {items.name} loop")
-        self._note_undefined(builder, flow, f"before the {items.name} loop at line {encoded[0]}", flow.exposed, True)
-        self._note_undefined(builder, flow, f"inside the {items.name} loop at line {encoded[0]}", flow.after)
         loop = Loop(builder, items, flow, builder.span())
         return loop.items(), loop
 
@@ -127,17 +125,7 @@ class Hooks:
             return condition, None
         builder, flow = _builder(), _flow(encoded)
         _refuse_jumps(builder, flow, "an `if` on a traced value")
-        self._note_undefined(builder, flow, f"in one arm of the `if` at line {encoded[0]}", flow.after)
         return True, Branch(builder, condition, flow, builder.span())
-
-    def _note_undefined(
-        self, builder: Builder, flow: Flow, where: str, names: frozenset[str], before: bool = False
-    ) -> None:
-        filename = sys._getframe(2).f_code.co_filename
-        for name in (*flow.bound, *flow.targets):
-            if name in names or not before:
-                text = f"'{name}' has no value {where}" if before else f"'{name}' is only bound {where}"
-                builder.undefined[filename, name] = text
 
     def callee(self, function: Any) -> Any:
         """What to call: a user's function is rewritten in turn."""

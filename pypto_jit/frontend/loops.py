@@ -57,6 +57,7 @@ class Loop:
         self._items = items
         self._flow = flow
         self._span = span
+        self._what = f"{items.name} loop" if span is None else f"{items.name} loop at line {span.line}"
         self._variables: list[Variable] = []
         operands = [builder.index(bound) for bound in (items.start, items.stop, items.step)]
         attributes: dict[str, ir.Attribute] = {}
@@ -118,6 +119,7 @@ class Loop:
 
     def _entering(self, variable: Variable) -> Any:
         if variable.initial is UNDEFINED:
+            self._builder.note_undefined(self._span, variable.name, f"has no value before the {self._what}")
             return UNDEFINED
         leaves = (leaf.initial if leaf.argument is None else leaf.argument for leaf in variable.leaves)
         return unflatten(variable.structure, leaves)
@@ -245,7 +247,12 @@ class Loop:
     def results(self) -> tuple[Any, ...]:
         """What the variables that the body binds hold after the loop; then the loop variables, which hold nothing."""
         known = {variable.name: variable for variable in self._variables}
-        return tuple(self._result(known.get(name)) for name in (*self._flow.bound, *self._flow.targets))
+        names = (*self._flow.bound, *self._flow.targets)
+        values = tuple(self._result(known.get(name)) for name in names)
+        for name, value in zip(names, values, strict=True):
+            if value is UNDEFINED:
+                self._builder.note_undefined(self._span, name, f"only has a value inside the {self._what}")
+        return values
 
     def _result(self, variable: Variable | None) -> Any:
         if variable is None or not variable.bound_after or variable.name not in self._flow.after:

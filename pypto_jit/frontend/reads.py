@@ -1,8 +1,8 @@
 """What a trace read of the Python world: the globals and closure variables of a kernel and of the helpers it reaches.
 
 Each read is kept as a guard. For a value that cannot change, or whose changes no trace sees (functions, modules,
-classes), it is enough that the variable still holds the same object. A list, dict, set, array or plain object is
-compared by contents. A variable found in `builtins` is not guarded.
+classes, objects of libraries), it is enough that the variable still holds the same object. Lists, dicts, sets, arrays,
+and objects of the user's classes are compared by contents. A variable found in `builtins` is not guarded.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import dis
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import lru_cache
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from pypto_jit.errors import TraceError
@@ -23,7 +24,6 @@ from pypto_jit.language.location import is_internal, is_third_party
 _MAXIMUM_BYTES = 1 << 16
 _MAXIMUM_DEPTH = 8
 _MISSING = object()
-_IMMUTABLE = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type, FunctionType, ModuleType)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,18 +117,20 @@ class _Collector:
             self._attributes(function, value, attributes)
 
     def _attributes(self, function: FunctionType, value: Any, attributes: list[str]) -> None:
+        """Follow constants of the user's modules and classes: what stands behind ``settings.ROWS``."""
         for attribute in attributes:
-            if not isinstance(value, ModuleType) or not _is_users_module(value) or attribute not in vars(value):
+            namespace = _namespace(value, attribute)
+            if namespace is None:
                 return
-            container, value = vars(value), vars(value)[attribute]
-            self._read(function, container, attribute, value)
+            value = namespace[attribute]
+            self._read(function, namespace, attribute, value)
 
     def _read(self, function: FunctionType, container: Any, name: str, value: Any) -> None:
         key = (id(container), name)
         if key in self.reads:
             return
         helper = underlying(value)
-        if helper is not None or _is_fixed(value):
+        if isinstance(value, FunctionType) or _is_fixed(value):
             visible = container is self._globals and name not in self._hidden
             self.reads[key] = Read("identity", container, name, value, visible)
         else:
@@ -170,33 +172,48 @@ def _walk(code: CodeType) -> Iterator[tuple[str, ...]]:
             yield from _walk(constant)
 
 
-def _is_users_module(module: ModuleType) -> bool:
+def _is_users(module: ModuleType | None) -> bool:
     filename = getattr(module, "__file__", None)
-    return isinstance(filename, str) and not is_internal(filename) and not is_third_party(filename)
+    if filename is None:
+        # A notebook, a REPL, or code without a file; C extensions of the standard library are not the user's.
+        return module is not None and module.__name__ == "__main__"
+    return not is_internal(filename) and not is_third_party(filename)
+
+
+def _namespace(value: Any, attribute: str) -> Any:
+    """The namespace of a user's module or class in which an attribute is found."""
+    if isinstance(value, ModuleType):
+        return vars(value) if _is_users(value) and attribute in vars(value) else None
+    if isinstance(value, type) and _is_users(sys.modules.get(value.__module__)):
+        return next((vars(base) for base in value.__mro__ if attribute in vars(base)), None)
+    return None
+
+
+def _state(value: Any) -> dict[str, Any] | None:
+    """The attributes of an object of a user's class; None for any other, whose inside is its library's business."""
+    kind = type(value)
+    if not _is_users(sys.modules.get(kind.__module__)) or isinstance(value, (Enum, ModuleType, FunctionType, type)):
+        return None
+    state = dict(getattr(value, "__dict__", {}))
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, name):
+                state[name] = getattr(value, name)
+    return state
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether holding the same object means holding the same value."""
+    """Whether holding the same object means holding the same value, as far as a trace can see."""
     if isinstance(value, tuple):
         return all(_is_fixed(item) for item in value)
-    if isinstance(value, _IMMUTABLE) or callable(value):
-        return True
-    if type(value).__module__ == "builtins":
-        return not isinstance(value, (list, dict, set, bytearray))
-    # An object without attributes of its own keeps its value elsewhere: dtypes, devices, patterns, enumeration members.
-    return isinstance(value, frozenset) or (
-        not _is_array(value) and (_is_enumerated(value) or not hasattr(value, "__dict__"))
-    )
-
-
-def _is_enumerated(value: Any) -> bool:
-    import enum
-
-    return isinstance(value, enum.Enum)
+    if isinstance(value, (list, dict, set, bytearray, MethodType)) or _is_array(value):
+        return False
+    return _state(value) is None
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+    return not isinstance(value, type) and (hasattr(value, "__array__") or hasattr(value, "__dlpack__"))
 
 
 def _unguardable(value: Any) -> str | None:
@@ -208,26 +225,34 @@ def _unguardable(value: Any) -> str | None:
     return None
 
 
-def contents(value: Any, depth: int = 0) -> Any:
-    """A snapshot of a value that equals another one while the value has not changed: by type and bits."""
-    if depth > _MAXIMUM_DEPTH or (_is_fixed(value) and not isinstance(value, (float, tuple))):
-        return (type(value), value) if isinstance(value, (int, str, bytes, type(None))) else _Same(value)
+def contents(value: Any, around: tuple[int, ...] = ()) -> Any:
+    """A snapshot of a value that equals another one while the value has not changed, by type and bits.
+
+    Args:
+        value: any value.
+        around: ids of the containers that it is in, which may contain themselves.
+    """
     if isinstance(value, float):
         return (float, value.hex())
+    if isinstance(value, (int, str, bytes)):
+        return (type(value), value)
+    if id(value) in around or len(around) > _MAXIMUM_DEPTH:
+        return _Same(value)
+    inside = (*around, id(value))
     if isinstance(value, (list, tuple)):
-        return (type(value), tuple(contents(item, depth + 1) for item in value))
+        return (type(value), tuple(contents(item, inside) for item in value))
     if isinstance(value, dict):
-        return (dict, tuple((contents(k, depth + 1), contents(v, depth + 1)) for k, v in value.items()))
-    if isinstance(value, set):
-        return (set, frozenset(contents(item, depth + 1) for item in value))
-    if _is_array(value):
-        array = memoryview(value) if hasattr(value, "__buffer__") else value
-        return (type(value), getattr(value, "shape", None), str(getattr(value, "dtype", "")), _bytes(array))
-    return (type(value), contents(vars(value), depth + 1)) if hasattr(value, "__dict__") else _Same(value)
-
-
-def _bytes(value: Any) -> Any:
-    return value.tobytes() if hasattr(value, "tobytes") else _Same(value)
+        return (type(value), tuple((contents(k, inside), contents(v, inside)) for k, v in value.items()))
+    if isinstance(value, (set, frozenset)):
+        return (type(value), frozenset(contents(item, inside) for item in value))
+    if isinstance(value, MethodType):
+        return (MethodType, _Same(value.__func__), contents(value.__self__, inside))
+    if isinstance(value, bytearray):
+        return (bytearray, bytes(value))
+    if _is_array(value) and hasattr(value, "tobytes") and value.nbytes <= _MAXIMUM_BYTES:
+        return (type(value), value.shape, str(value.dtype), value.tobytes())
+    state = _state(value)
+    return _Same(value) if state is None else (type(value), contents(state, inside))
 
 
 class _Same:

@@ -103,6 +103,7 @@ class _Session:
         result = self._call(rewritten)
         builder.operation("func.return", [], [], location=location)
         builder.close_region(builder.regions[0])
+        returned = None if result is None else self._returned(result)
         directions = {name: self._direction(name) for name in self._tensors}
         self._check_written(directions)
         self._settle(kernel)
@@ -110,7 +111,10 @@ class _Session:
             raise InternalError("the traced module does not verify", span=span, notes=tuple(str(module).splitlines()))
         parameters = tuple(self._parameter(name, directions) for name in self._arguments)
         reads = collect_reads(function, builder.helpers)
-        return Traced(module, parameters, self._returns(result, directions), reads)
+        if returned is None:
+            outputs = tuple(name for name, direction in directions.items() if direction != "in")
+            returned = outputs[0] if len(outputs) == 1 else outputs
+        return Traced(module, parameters, returned, reads)
 
     def _open(self, module: ir.Module, location: ir.Location) -> ir.Operation:
         builder = self._builder
@@ -254,12 +258,6 @@ class _Session:
         kind = self._tensors[name].type
         assert kind is not None
         return ParamInfo(name, directions[name], TensorSpec(kind.shape, kind.dtype, kind.strides))
-
-    def _returns(self, result: Any, directions: dict[str, str]) -> Returns:
-        if result is None:
-            outputs = tuple(name for name, direction in directions.items() if direction != "in")
-            return outputs[0] if len(outputs) == 1 else outputs
-        return self._returned(result)
 
     def _returned(self, result: Any) -> Returns:
         if isinstance(result, Tensor):

@@ -152,7 +152,7 @@ class Scalar:
     def __bool__(self) -> NoReturn:
         raise current("a traced scalar").unstaged(
             "Python needs the truth of a value that is only known when the kernel runs",
-            "use it in an `if` statement or a conditional expression; loop with pl.range; use pl.min / pl.max for min / max",
+            "use it in an `if` statement or a conditional expression; loop with pl.range; take minima with pl.min",
         )
 
     def __index__(self) -> NoReturn:
@@ -249,6 +249,8 @@ def _check_kind(name: str, dtype: DType) -> None:
 
 def _identity(name: str, left: Any, right: Any) -> Any:
     # Exact for integers. For floats x + 0 and 0 * x are not (signed zeros, NaN), x * 1 and x / 1 are.
+    if isinstance(left, Scalar) and isinstance(right, Scalar):
+        return None
     if isinstance(right, Scalar):
         if isinstance(left, bool):
             return _logical_identity(name, right, left)
