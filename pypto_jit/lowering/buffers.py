@@ -27,6 +27,12 @@ class TileRef:
     type: TileBufType
     extents: Extents = STATIC
 
+    @property
+    def turned(self) -> Extents:
+        """The extents of the transpose."""
+        rows, columns = self.extents
+        return columns, rows
+
 
 class Buffers:
     """The buffers of one function."""
@@ -151,7 +157,7 @@ class Buffers:
 
     def rotated(self, ref: TileRef) -> TileRef:
         """A column vector seen as a row."""
-        return self.view(ref, as_row(ref.type), ref.extents[::-1])
+        return self.view(ref, as_row(ref.type), ref.turned)
 
     def _root(self, value: ir.Value) -> ir.Value:
         found = self._roots.get(value, value)

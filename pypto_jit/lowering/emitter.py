@@ -48,7 +48,7 @@ class Emitter:
             name,
             results=results,
             operands=operands,
-            attributes=attributes,
+            attributes=dict(attributes) if attributes else None,
             regions=regions,
             loc=self._location,
             ip=self._point,

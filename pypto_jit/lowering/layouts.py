@@ -57,19 +57,24 @@ def _vector_buffer(dtype: DType, rows: int, columns: int, valid: tuple[int, int]
 
 def as_row(buffer: TileBufType) -> TileBufType:
     """A column vector seen as a row: the same consecutive elements."""
-    return TileBufType(buffer.space, buffer.dtype, buffer.shape[::-1], buffer.valid[::-1], ROW_MAJOR)
+    return _turned(buffer, ROW_MAJOR)
 
 
 def as_column(buffer: TileBufType) -> TileBufType:
     """A one-row tile seen as a column vector: the same consecutive elements."""
-    return TileBufType(buffer.space, buffer.dtype, buffer.shape[::-1], buffer.valid[::-1], COLUMN_VECTOR)
+    return _turned(buffer, COLUMN_VECTOR)
 
 
 def transposed(buffer: TileBufType) -> TileBufType:
     """A boxed tile seen as its transpose: both orders swap and no element moves (NZ becomes ZN)."""
     flip = {"row_major": "col_major", "col_major": "row_major"}
     layout = Layout(flip[buffer.layout.blayout], flip[buffer.layout.slayout], buffer.layout.fractal)
-    return TileBufType(buffer.space, buffer.dtype, buffer.shape[::-1], buffer.valid[::-1], layout)
+    return _turned(buffer, layout)
+
+
+def _turned(buffer: TileBufType, layout: Layout) -> TileBufType:
+    (rows, columns), (valid_rows, valid_columns) = buffer.shape, buffer.valid
+    return TileBufType(buffer.space, buffer.dtype, (columns, rows), (valid_columns, valid_rows), layout)
 
 
 def lies_consecutively(buffer: TileBufType, columns: int) -> bool:

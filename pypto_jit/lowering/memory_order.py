@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pypto_jit._mlir import ir
+from pypto_jit.lowering.attributes import parameters
 from pypto_jit.lowering.slices import Program, Slice
 from pypto_jit.lowering.tree import Node
 
@@ -43,11 +44,16 @@ def tensor_of(node: Node) -> ir.Value:
     return node.operands[0] if node.name == "pypto.load" else node.operands[1]
 
 
+def may_be_same(a: Node, b: Node) -> bool:
+    """Whether two accesses may be to the same memory."""
+    return tensor_of(a).type == tensor_of(b).type
+
+
 def order_problem(program: Program, parts: Iterable[tuple[int, Slice]], of_store: Mapping[Node, int]) -> str | None:
     """Why the parts would read memory at another time than the whole function, or None where they do not.
 
     A part loads again what earlier parts loaded. That must not happen after a store that came later in the function, to
-    the same tensor or to one that may be the same memory.
+    the same tensor or to one that may be the same memory: a caller may pass one tensor as two parameters of one type.
     """
     accesses = Accesses(program)
     for stage, part in parts:
@@ -62,6 +68,8 @@ def order_problem(program: Program, parts: Iterable[tuple[int, Slice]], of_store
 
 
 def _problem(load: Node, stage: int, store: Node, stored: int, accesses: Accesses) -> bool:
+    if not may_be_same(load, store):
+        return False
     if load.position < store.position and stage > stored:
         return True
     if tensor_of(load) != tensor_of(store):
@@ -72,7 +80,7 @@ def _problem(load: Node, stage: int, store: Node, stored: int, accesses: Accesse
 
 
 def _describe(program: Program, load: Node, store: Node) -> str:
-    names = [name.value for name in program.function.attributes["pypto.parameters"]]
+    names = parameters(program.function)
     arguments = program.body.arguments
     read, written = (names[arguments.index(tensor_of(node))] for node in (load, store))
     places = [f" at line {node.span.line}" if node.span is not None else "" for node in (load, store)]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from pypto_jit._mlir import PassManager, ir
-from pypto_jit.errors import InternalError, PyptoError
+from pypto_jit._mlir import MLIRError, PassManager, ir
+from pypto_jit.errors import InternalError, PyptoError, Span
 from pypto_jit.lowering.context import type_table
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.passes import (
@@ -94,33 +95,31 @@ def lower(
     lowering = Lowering(target, type_table(module.context))
     with module.context:
         manager = _manager(lowering, dump, verify, timing, passes)
-        trail: list[str] = []
-        handler = module.context.attach_diagnostic_handler(lambda d: _record(trail, d))
+        trail: list[tuple[Span | None, str]] = []
+        handler: Any = module.context.attach_diagnostic_handler(lambda d: _record(trail, d))
         try:
             if verify:
                 verify_values(module.operation, lowering, flat=False, placed=False)
             manager.run(module.operation)
         except PyptoError:
             raise
-        except ir.MLIRError as error:
-            raise _explain(error, trail) from error
+        except MLIRError as error:
+            raise _explain(trail, "MLIR refused the lowered kernel") from error
         except Exception as error:
-            raise InternalError(f"a pass failed: {type(error).__name__}: {error}", notes=tuple(trail)) from error
+            raise _explain(trail, f"a pass failed: {type(error).__name__}: {error}") from error
         finally:
             handler.detach()
     return module
 
 
-def _record(trail: list[str], diagnostic: ir.Diagnostic) -> bool:
-    trail.append(f"{span_of_location(diagnostic.location) or 'unknown line'}: {diagnostic.message}")
+def _record(trail: list[tuple[Span | None, str]], diagnostic: ir.Diagnostic) -> bool:
+    trail.append((span_of_location(diagnostic.location), diagnostic.message))
     return True
 
 
-def _explain(error: ir.MLIRError, trail: list[str]) -> InternalError:
-    found = error.error_diagnostics
-    span = next((s for s in (span_of_location(d.location) for d in found) if s is not None), None)
-    notes = tuple(d.message for d in found) or tuple(trail)
-    return InternalError("MLIR refused the lowered kernel", span=span, notes=notes)
+def _explain(trail: list[tuple[Span | None, str]], cause: str) -> InternalError:
+    span = next((span for span, _ in trail if span is not None), None)
+    return InternalError(cause, span=span, notes=tuple(message for _, message in trail))
 
 
 def _manager(
@@ -164,7 +163,7 @@ def _step(
         if verify:
             _verify(module, entry, lowering)
         if dump is not None:
-            dump(entry.name, module.get_asm(enable_debug_info=False))
+            dump(entry.name, str(module.get_asm(enable_debug_info=False)))
 
     return step
 

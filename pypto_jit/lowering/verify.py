@@ -14,6 +14,7 @@ from pypto_jit.dialects.operators import Operator
 from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType
 from pypto_jit.dtypes import BF16, BY_MLIR, FP16, FP32, DType
 from pypto_jit.errors import DTypeError, InternalError, LayoutError, PyptoError, ShapeError
+from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.layouts import is_column
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.tree import Node, functions, read
@@ -119,8 +120,8 @@ def _check_by_rule(node: Node, row: Operator, operands: list, result: object, ta
     }
     for attribute in row.attributes:
         if attribute.name in node.op.attributes:
-            attributes[attribute.name] = node.op.attributes[attribute.name].value
-    given = list(operands)
+            attributes[attribute.name] = text(node.op, attribute.name)
+    given: rules.Operands = list(operands)
     if row.name == "move" and result.space is Space.BIAS and result.dtype == FP32 and operands[0].dtype == FP16:
         # The move to Bias widens.
         given[0] = replace(operands[0], dtype=FP32)
@@ -132,7 +133,7 @@ def _check_by_rule(node: Node, row: Operator, operands: list, result: object, ta
     if row.name == "create_tile":
         return
     if row.name == "concat":
-        given = [_as_written(kind) for kind in given]
+        given = [_as_written(kind) for kind in given if isinstance(kind, TileType)]
     expected = rules.result_type(row, given, attributes, target)
     assert isinstance(expected, TileType)
     same = (expected.shape, expected.dtype, expected.space) == (result.shape, result.dtype, result.space)

@@ -7,13 +7,13 @@ from pypto_jit.dialects.operators import INSTRUCTIONS, Instruction, Operator
 from pypto_jit.dialects.types import DYNAMIC, PartitionType, TileBufType
 from pypto_jit.dtypes import BF16, FP16, FP32, INT8, INT32
 from pypto_jit.errors import CapacityError, DTypeError, InternalError, LayoutError, PyptoError, ShapeError
+from pypto_jit.lowering.attributes import number, text
+from pypto_jit.lowering.cores import KIND, MIXED
 from pypto_jit.lowering.layouts import cube_edge
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.tree import Node, functions, read
 from pypto_jit.targets import COLUMN_VECTOR, ROW_ALIGNMENT, ROW_MAJOR, ZN, Space, Target
 
-MIXED = "pypto.mixed"
-KIND = "pto.kernel_kind"
 # The cube takes extents of 1 to 4095 (ptoas, tmatmul).
 MATMUL_LIMIT = 4095
 _CUBE = frozenset({Space.MAT, Space.LEFT, Space.RIGHT, Space.ACC, Space.BIAS})
@@ -32,7 +32,7 @@ def verify_buffers(module: ir.Operation, lowering: Lowering, *, planned: bool) -
     """
     for function in functions(module):
         mixed = MIXED in function.attributes
-        kind = function.attributes[KIND].value if KIND in function.attributes else None
+        kind = text(function, KIND)
         for node in read(function).walk():
             try:
                 _check(node, lowering, mixed, kind, planned)
@@ -96,10 +96,9 @@ def check_buffer(buffer: TileBufType, target: Target) -> None:
 
 
 def _check_address(node: Node, buffer: TileBufType, target: Target) -> None:
-    attributes = node.op.attributes
-    if node.name != "pto.alloc_tile" or "addr" not in attributes or "buffer" not in attributes:
+    address = number(node.op, "addr")
+    if node.name != "pto.alloc_tile" or address is None or number(node.op, "buffer") is None:
         raise InternalError("a tile buffer without an address", found=node.name)
-    address = attributes["addr"].value
     if address % target.alignment[buffer.space]:
         raise LayoutError("a misaligned tile buffer", found=address, expected=f"x {target.alignment[buffer.space]}")
     if not 0 <= address <= target.capacity[buffer.space] - buffer.bytes:

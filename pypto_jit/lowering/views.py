@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC, PartitionType, PointerType, TensorType, TensorViewType
+from pypto_jit.lowering.attributes import described_arguments, parameters, set_arguments
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.tree import constant
 
@@ -28,22 +31,21 @@ class Tensors:
         self._replace_arguments()
 
     def _replace_arguments(self) -> None:
-        names = [str(name.value) for name in self._function.attributes["pypto.parameters"]]
-        given = self._function.attributes
-        described = list(given["arg_attrs"]) if "arg_attrs" in given else [ir.DictAttr.get({})] * len(self._old)
+        names = parameters(self._function)
+        described = described_arguments(self._function, len(self._old))
         workspaces = {k for k, a in enumerate(described) if "pypto.workspace" in a}
         tensors = [(k, self._types.of(v)) for k, v in enumerate(self._old)]
-        parameters = [(k, t, names[k]) for k, t in tensors if isinstance(t, TensorType) and k not in workspaces]
-        for k, kind, name in parameters:
+        named = [(k, t, names[k]) for k, t in tensors if isinstance(t, TensorType) and k not in workspaces]
+        for k, kind, name in named:
             self._pointers[self._old[k]] = self._add(
                 PointerType(kind.dtype), {"pypto.argument": ir.StringAttr.get(name)}
             )
         for k, kind in tensors:
             if kind is None:
-                scalar = self._add(self._old[k].type, dict(described[k].items()) if len(described[k]) else {})
+                scalar = self._add(self._old[k].type, {named.name: named.attr for named in described[k]})
                 self._old[k].replace_all_uses_with(scalar)
         for purpose, table in (("dim", self._extents), ("stride", self._strides)):
-            for k, kind, name in parameters:
+            for k, kind, name in named:
                 for axis, number in enumerate(kind.shape if purpose == "dim" else kind.strides):
                     if number == DYNAMIC:
                         place = [ir.StringAttr.get(name), ir.IntegerAttr.get(self._types.i64, axis)]
@@ -55,18 +57,16 @@ class Tensors:
             attribute = {"pypto.workspace": ir.IntegerAttr.get(self._types.i64, size)}
             self._pointers[self._old[k]] = self._add(PointerType(kind.dtype), attribute)
 
-    def _add(self, kind: PointerType | ir.Type, attributes: dict[str, ir.Attribute]) -> ir.Value:
+    def _add(self, kind: PointerType | ir.Type, attributes: Mapping[str, ir.Attribute]) -> ir.Value:
         mlir = kind if isinstance(kind, ir.Type) else self._types.build(kind)
-        self._attributes.append(ir.DictAttr.get(attributes))
+        self._attributes.append(ir.DictAttr.get(dict(attributes)))
         return self._block.add_argument(mlir, self._function.location)
 
     def finish(self) -> None:
         """Drop the tensor arguments, which nothing uses any more, and set the function's new type."""
         for k in reversed(range(len(self._old))):
             self._block.erase_argument(k)
-        kinds = [argument.type for argument in self._block.arguments]
-        self._function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
-        self._function.attributes["arg_attrs"] = ir.ArrayAttr.get(self._attributes)
+        set_arguments(self._function, self._attributes)
 
     def extent(self, tensor: ir.Value, axis: int) -> ir.Value:
         """An extent of a tensor."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TensorType
+from pypto_jit.lowering.attributes import described_arguments, set_arguments
 from pypto_jit.lowering.extents import Extent, Pair
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.slices import Insertion, Program, SliceWriter
@@ -54,7 +56,8 @@ class Workspace:
         for loop in program.loops_around(node):
             trips = trip_count(loop)
             lower, step = constant(loop.operands[0]), constant(loop.operands[2])
-            assert trips is not None and lower is not None
+            assert trips is not None
+            assert lower is not None
             assert step is not None
             turn = emit.arith("subi", writer.values[loop.bodies[0].arguments[0]], emit.index(lower))
             turn = emit.arith("divsi", turn, emit.index(step))
@@ -101,13 +104,10 @@ def add_arguments(function: ir.Operation, workspaces: list[Workspace], lowering:
     """Give a function the workspaces as further arguments."""
     block = function.regions[0].blocks[0]
     count = len(block.arguments)
-    attributes = function.attributes
-    described = list(attributes["arg_attrs"]) if "arg_attrs" in attributes else [ir.DictAttr.get({})] * count
+    described = described_arguments(function, count)
     mark = ir.DictAttr.get({WORKSPACE: ir.UnitAttr.get()})
-    added = [block.add_argument(lowering.types.build(w.type), function.location) for w in workspaces]
-    kinds = [argument.type for argument in block.arguments]
-    attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
-    attributes["arg_attrs"] = ir.ArrayAttr.get([*described, *[mark] * len(added)])
+    added: list[ir.Value] = [block.add_argument(lowering.types.build(w.type), function.location) for w in workspaces]
+    set_arguments(function, [*described, *[mark] * len(added)])
     return added
 
 
@@ -131,7 +131,7 @@ class _Emit:
         name: str,
         operands: list[ir.Value],
         results: list[ir.Type],
-        attributes: dict[str, ir.Attribute] | None = None,
+        attributes: dict[str, Any] | None = None,
     ) -> ir.Operation:
         return ir.Operation.create(name, results, operands, attributes, loc=self._location, ip=self._point)
 

@@ -16,6 +16,7 @@ from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.types import TensorType, TileType
 from pypto_jit.dtypes import DType
 from pypto_jit.errors import LayoutError, ShapeError
+from pypto_jit.lowering.attributes import numbers
 from pypto_jit.lowering.layouts import is_column
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.tree import Node, constant, functions, read
@@ -249,9 +250,7 @@ class _Columns:
         return [constant(v) for v in operands[len(operands) // 2 :]]
 
     def _store_box(self, node: Node) -> list[int | None]:
-        if "box" in node.op.attributes:
-            return list(node.op.attributes["box"])
-        return []
+        return list(numbers(node.op, "box") or ())
 
     def _is_consecutive(self, tensor: ir.Value, box: list[int | None]) -> bool:
         """Whether a column of the tensor lies in one piece; ``box`` is right-aligned to the tensor's dimensions."""

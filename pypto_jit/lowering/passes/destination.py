@@ -8,12 +8,13 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC, TileType
 from pypto_jit.errors import ShapeError
+from pypto_jit.lowering.attributes import number, numbers
 from pypto_jit.lowering.buffers import STATIC, Buffers, Extents, TileRef
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.layouts import as_column, lies_consecutively, transposed
@@ -107,7 +108,7 @@ class _Conversion:
         ref = self._buffers.ref(value)
         if name == "vector" and node.row is not None and node.row.rule == "row_expand" and ref.type.shape[0] == 1:
             # A [1, 1] tile is stored as a row; as the vector of its one row the machine wants a column.
-            ref = self._buffers.view(ref, as_column(ref.type), ref.extents[::-1])
+            ref = self._buffers.view(ref, as_column(ref.type), ref.turned)
         return ref.handle
 
     def _define(self, node: Node) -> TileRef:
@@ -182,8 +183,7 @@ class _Conversion:
         # "box" is the valid shape that the tile's author sees, where that is not two-dimensional.
         kind = self._types.tile(node.operands[0])
         assert kind is not None
-        attributes = node.op.attributes
-        valid = tuple(attributes["box"]) if "box" in attributes else kind.valid
+        valid = numbers(node.op, "box") or kind.valid
         rank = self._types.tensor(node.operands[1]).rank
         leading = valid[:-1]
         sizes: list[ir.Value] = []
@@ -207,7 +207,7 @@ class _Conversion:
 
     def _dim(self, node: Node) -> None:
         self._start(node)
-        extent = self._tensors.extent(node.operands[0], node.op.attributes["axis"].value)
+        extent = self._tensors.extent(node.operands[0], number(node.op, "axis") or 0)
         node.results[0].replace_all_uses_with(extent)
         self._renamed[node.results[0]] = extent
 
@@ -243,7 +243,7 @@ class _Conversion:
     def _transpose_view(self, node: Node) -> None:
         self._start(node)
         ref = self._buffers.ref(node.operands[0])
-        self._buffers.bind(node.results[0], self._buffers.view(ref, transposed(ref.type), ref.extents[::-1]))
+        self._buffers.bind(node.results[0], self._buffers.view(ref, transposed(ref.type), ref.turned))
 
     # Control flow
 
@@ -274,7 +274,7 @@ class _Conversion:
         emitter.before(node.op)
         self._leave(node, loop, numbers, [result for *_, result in tiles])
 
-    def _enter(self, tiles: list[tuple[ir.Value, ...]], added: list[ir.Value], position: int) -> None:
+    def _enter(self, tiles: list[tuple[ir.Value, ...]], added: Sequence[ir.Value], position: int) -> None:
         left = iter(added)
         for phi in tiles:
             extents = tuple(next(left) if v == DYNAMIC else None for v in self._buffers.physical(phi[position]).valid)

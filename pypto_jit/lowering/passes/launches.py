@@ -9,7 +9,9 @@ memory it may be, nothing is split and the kernel runs as one block.
 from __future__ import annotations
 
 from pypto_jit._mlir import ir
+from pypto_jit.lowering.attributes import symbol
 from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.memory_order import may_be_same
 from pypto_jit.lowering.passes.blocks import PARALLEL
 from pypto_jit.lowering.slices import Program, Slice, SliceWriter
 from pypto_jit.lowering.tree import Node, functions, read
@@ -27,7 +29,7 @@ def run(module: ir.Operation, lowering: Lowering) -> None:
             part.keep(_stores(group))
         if any(_reads_too_late(part, groups[:k]) for k, part in enumerate(slices)):
             continue
-        name = function.attributes["sym_name"].value
+        name = symbol(function)
         for k, part in enumerate(slices):
             SliceWriter(part, {}).write(f"{name}_{k}", function)
         function.erase()
@@ -60,5 +62,6 @@ def _groups(program: Program) -> list[list[Node]]:
 
 
 def _reads_too_late(part: Slice, earlier: list[list[Node]]) -> bool:
-    last = max((node.position for group in earlier for node in _stores(group)), default=-1)
-    return any(node.position < last for node in part.kept if node.name == "pypto.load")
+    stores = [node for group in earlier for node in _stores(group)]
+    loads = [node for node in part.kept if node.name == "pypto.load"]
+    return any(load.position < store.position and may_be_same(load, store) for load in loads for store in stores)

@@ -221,7 +221,7 @@ def _write(buffers: list[Buffer], lowering: Lowering) -> None:
             _address(handle, attributes)
 
 
-def _address(handle: Node, attributes: dict[str, ir.Attribute]) -> None:
+def _address(handle: Node, attributes: dict[str, ir.IntegerAttr]) -> None:
     if handle.name == "pto.alloc_tile":
         for name, attribute in attributes.items():
             handle.op.attributes[name] = attribute

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pypto_jit._mlir import ir
+from pypto_jit.lowering.attributes import symbol, text
 from pypto_jit.lowering.cores import CUBE, KIND, MIXED, VECTOR, core_of, crosses, set_kind
 from pypto_jit.lowering.extents import UnknownExtentError, ValidExtents
 from pypto_jit.lowering.lowering import Lowering
@@ -68,7 +69,7 @@ def run(module: ir.Operation, lowering: Lowering) -> None:
 
 
 def _write(program: Program, parts: list[_Part], workspaces: list[Workspace], lowering: Lowering) -> None:
-    name = program.function.attributes["sym_name"].value
+    name = symbol(program.function)
     for part in parts:
         writer = SliceWriter(part.cut, part.insertions)
         function = writer.write(
@@ -84,8 +85,8 @@ def _name(found: list[ir.Operation]) -> None:
     for k, function in enumerate(found):
         attributes = function.attributes
         if len(found) > 1:
-            kernel = attributes["pypto.kernel" if "pypto.kernel" in attributes else "sym_name"].value
-            kind = attributes[KIND].value if KIND in attributes else "mixed"
+            kernel = text(function, "pypto.kernel") or symbol(function)
+            kind = text(function, KIND) or "mixed"
             attributes["sym_name"] = ir.StringAttr.get(f"{kernel}_{k}_{kind}")
         if "pypto.kernel" in attributes:
             del attributes["pypto.kernel"]
