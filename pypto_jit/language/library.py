@@ -1,6 +1,7 @@
 """Composite operators, written in the language itself.
 
-All compute in FP32: tiles of FP16 and BF16 are cast there and back. Infinite inputs give the limits, NaN gives NaN.
+All compute in FP32: tiles of FP16 and BF16 are cast there and back. Infinite inputs give the limits (but -inf gives NaN
+where torch's formula does: silu, and gelu with the tanh), NaN gives NaN.
 """
 
 from __future__ import annotations
@@ -63,25 +64,17 @@ def _gelu_tanh(x: Any) -> Any:
     return x / (_exp((x * x * (0.044715 * scale) + scale) * x) + 1.0)
 
 
-# tanh(x) = x P(x^2) / Q(x^2) up to |x| = 7.99881172180175781, beyond which it is 1 in FP32; within 4 ulp. Coefficients
-# of Eigen's generic_fast_tanh_float (Eigen 3.4, MathFunctionsImpl.h); the highest power first.
-_TANH_BOUND = 7.99881172180175781
-_TANH_P = (
-    -2.76076847742355e-16,
-    2.00018790482477e-13,
-    -8.60467152213735e-11,
-    5.12229709037114e-08,
-    1.48572235717979e-05,
-    6.37261928875436e-04,
-    4.89352455891786e-03,
-)
-_TANH_Q = (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03)
+# tanh(x) = (x + x^3 P(x^2)) / Q(x^2) up to the bound, the least x for which this is 1; within 6 ulp. Coefficients of
+# Eigen's ptanh_float (MathFunctionsImpl.h), a minimax fit; the highest power first.
+_TANH_BOUND = 7.90738964080810547
+_TANH_P = (1.394553628e-8, 2.102733560e-5, 3.520756727e-3, 1.340216100e-1)
+_TANH_Q = (8.015776984e-7, 3.326951409e-4, 2.597254514e-2, 4.673548340e-1, 1.0)
 
 
 def _tanh(x: Any) -> Any:
     x = _minimum(_maximum(x, -_TANH_BOUND), _TANH_BOUND)
     square = x * x
-    return x * _polynomial(square, _TANH_P) / _polynomial(square, _TANH_Q)
+    return (square * x * _polynomial(square, _TANH_P) + x) / _polynomial(square, _TANH_Q)
 
 
 def _softmax(x: Any) -> Any:
