@@ -70,7 +70,7 @@ class Columns:
         for vector in range(whole, vectors):
             sums[vector - whole] = body(vector * lanes, None, sums[vector - whole])
         if rest:
-            sums[0] = body(vectors * lanes, self._mask(rest), sums[0])
+            sums[0] = body(vectors * lanes, self.e.first_lanes(rest), sums[0])
         return sums
 
     def _ragged(self, cost: int, neutral: list[ir.Value], body: Body) -> list[ir.Value]:
@@ -78,22 +78,13 @@ class Columns:
             return self._masked(neutral, body)
         whole = self.e.round_down(self.extent, self.e.lanes)
         (sums,) = self._loop(0, whole, [list(neutral)], body)
-        return body(whole, self._mask(self.e.sub(self.extent, whole)), sums)
+        return body(whole, self.e.first_lanes(self.e.sub(self.extent, whole)), sums)
 
     def _masked(self, neutral: list[ir.Value], body: Body) -> list[ir.Value]:
         def step(column: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            return body(column, self._mask(self.e.sub(self.extent, column)), sums)
+            return body(column, self.e.first_lanes(self.e.sub(self.extent, column)), sums)
 
         return self.e.loop(0, self.extent, self.e.lanes, neutral, step)
-
-    def _mask(self, count: Extent) -> ir.Value:
-        """The first ``count`` lanes."""
-        e = self.e
-        if isinstance(count, int):
-            limit = e.constant(count, "i32", e.lanes)
-        else:
-            limit = e.splat(e.cast("trunci", count, "i32"), e.lanes)
-        return e.compare("slt", e.lane_numbers(e.lanes), limit)
 
     def _loop(self, lower: Extent, upper: Extent, sums: list[list[ir.Value]], body: Body) -> list[list[ir.Value]]:
         count, width, lanes = len(sums), len(sums[0]), self.e.lanes

@@ -49,6 +49,7 @@ class Emitter:
         self._shapes: dict[ir.Type, tuple[str, int]] = {t: (name, 1) for name, t in self._scalars.items()}
         self._constants: dict[tuple[object, str, int], ir.Value] = {}
         self._attributes: dict[object, ir.Attribute] = {}
+        self._first_lane: set[ir.Value] = set()
         # Constants are inserted before this one, so that each dominates whatever is emitted later.
         anchor = ir.Operation.create(
             "arith.constant",
@@ -200,6 +201,17 @@ class Emitter:
         """``condition ? a : b``, lane by lane."""
         return self.op("arith.select", a.type, condition, a, b)
 
+    def first_lanes(self, count: Extent) -> ir.Value:
+        """A mask of the first ``count`` lanes of a vector of `lanes`."""
+        if isinstance(count, int):
+            limit = self.constant(count, "i32", self.lanes)
+        else:
+            limit = self.splat(self.cast("trunci", count, "i32"), self.lanes)
+        mask = self.compare("slt", self.lane_numbers(self.lanes), limit)
+        if isinstance(count, int) and count == 1:
+            self._first_lane.add(mask)
+        return mask
+
     def splat(self, scalar: ir.Value, lanes: int) -> ir.Value:
         """A vector with the scalar in each lane; the scalar itself for one lane."""
         if lanes == 1:
@@ -255,6 +267,10 @@ class Emitter:
         """Consecutive elements to memory, aligned to one element; only the lanes of the mask."""
         element, _ = self.shape(value)
         alignment = int(element.lstrip("bfi")) // 8
+        if mask is not None and mask in self._first_lane:
+            # LLVM 22 stores too many bytes where it narrows integers and stores one lane of a constant mask.
+            first = self.parsed("array<i64: 0>")
+            value, mask = self.op("vector.extract", self._scalars[element], value, static_position=first), None
         if mask is None:
             self.effect("llvm.store", value, address, alignment=self.number(alignment))
         else:
