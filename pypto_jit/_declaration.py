@@ -61,6 +61,7 @@ def declared_parameters(function: FunctionType) -> list[Parameter]:
             parameter.kind is parameter.KEYWORD_ONLY,
             declared[parameter.name].kind or "any",
             declared[parameter.name].direction == "out",
+            declared[parameter.name].direction in ("out", "inout"),
         )
         for parameter in inspect.signature(function, follow_wrapped=False).parameters.values()
     ]

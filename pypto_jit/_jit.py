@@ -148,7 +148,14 @@ class JitFunction:
                 found=f"platform '{config.platform}'",
                 hint=f"run it on the CPU with RunConfig(platform='{config.platform}sim')",
             )
-        specialization = self._specialize(call, config, first_calls=1)
+        try:
+            specialization = self._specialize(call, config, first_calls=1)
+        except Exception:
+            if call.writes_nothing:
+                # No tile has a zero extent; but there is nothing to compute either.
+                outputs = tuple(call.values[name] for name in call.outputs)
+                return outputs[0] if len(outputs) == 1 else outputs
+            raise
         program = specialization.program
         values, arguments = _complete(program.tensors, call)
         try:
@@ -176,7 +183,7 @@ class JitFunction:
             path = HotPath(
                 entry=program.entry,
                 tensors=kinds,
-                guards=(*guards, *map(self._read_guard, specialization.reads)),
+                guards=(*guards, *(Guard(*read.guard()) for read in specialization.reads)),
                 written=frozenset(info.name for info in program.tensors if info.direction != "in"),
                 returns=program.returns,
                 parallel=program.parallel,
@@ -190,11 +197,6 @@ class JitFunction:
             )
             code = specialization.codes[key] = self._caller.prepare(path)
         self._caller.install(code)
-
-    def _read_guard(self, read: Read) -> Guard:
-        if read.kind == "identity":
-            return self._caller.read_guard(read.container, read.name, read.value)
-        return Guard("{0}()", (read.holds,))
 
     # Specializations
 

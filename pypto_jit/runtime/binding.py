@@ -32,12 +32,14 @@ class Parameter:
         keyword_only: whether it must be named in a call.
         kind: ``tensor``, ``constant``, or ``any`` where the argument decides.
         output: whether it is declared an output, which a call may leave out.
+        written: whether it is declared to be written.
     """
 
     name: str
     keyword_only: bool = False
     kind: str = "any"
     output: bool = False
+    written: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,21 @@ class BoundCall:
         values: each argument, or `OMITTED`.
         tensors: what is known of each tensor argument.
         arguments: what each parameter is specialized on; None for an output left out.
+        outputs: the parameters that are declared to be written.
         key: of the specialization.
     """
 
     values: Mapping[str, Any]
     tensors: Mapping[str, TensorArgument]
     arguments: dict[str, TensorSpec | Constant | None]
+    outputs: tuple[str, ...]
     key: tuple[Any, ...]
+
+    @property
+    def writes_nothing(self) -> bool:
+        """Whether the kernel declares outputs, and all were given and have no elements."""
+        specs = [self.arguments[name] for name in self.outputs]
+        return bool(specs) and all(isinstance(spec, TensorSpec) and 0 in spec.shape for spec in specs)
 
     @property
     def library(self) -> str:
@@ -106,7 +116,8 @@ class Binder:
                 key.append(self._constant(parameter, value))
                 arguments[name] = Constant(value)
         named_values = {p.name: v for p, v in zip(self._parameters, values, strict=True)}
-        return BoundCall(named_values, tensors, arguments, tuple(key))
+        outputs = tuple(p.name for p in self._parameters if p.written)
+        return BoundCall(named_values, tensors, arguments, outputs, tuple(key))
 
     def _surplus(self, count: int, named: Mapping[str, Any]) -> ArgumentError:
         if named:

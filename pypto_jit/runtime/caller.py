@@ -18,7 +18,7 @@ import itertools
 import linecache
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
@@ -109,10 +109,10 @@ class _Source:
         return guard.template.format(*map(self.constant, guard.values))
 
 
-def _expression(returns: Returns) -> str:
+def _expression(returns: Returns, local: Mapping[str, str]) -> str:
     if isinstance(returns, str):
-        return returns
-    return "(" + "".join(f"{_expression(item)}, " for item in returns) + ")"
+        return local.get(returns, returns)
+    return "(" + "".join(f"{_expression(item, local)}, " for item in returns) + ")"
 
 
 class GeneratedCaller:
@@ -133,9 +133,9 @@ class GeneratedCaller:
         """
         self._parameters = list(inspect.signature(function).parameters.values())
         self._name = function.__name__ if function.__name__.isidentifier() else "kernel"
-        prefix = "_"
+        prefix = "_pypto_"
         while any(parameter.name.startswith(prefix) for parameter in self._parameters):
-            prefix += "_"
+            prefix = "_" + prefix
         self._prefix = prefix
         self._slow = slow
         self._filename = f"<pypto_jit caller {next(self._numbers)} of {self._name}>"
@@ -173,8 +173,10 @@ class GeneratedCaller:
         """The code of a hot path."""
         p, source = self._prefix, _Source(self._prefix)
         conditions = [f"not {p}extra", f"not {p}named", *self._conditions(path, source)]
-        body = [f"{name} = {source.constant(allocator)}()" for name, allocator in path.allocators]
-        arguments = [name for name, _ in path.tensors]
+        # The parameter of an output that is left out keeps saying so, for the slow path.
+        local = {name: f"{p}new_{name}" for name, _ in path.allocators}
+        body = [f"{local[name]} = {source.constant(allocator)}()" for name, allocator in path.allocators]
+        arguments = [local.get(name, name) for name, _ in path.tensors]
         if path.parallel:
             arguments.append(str(path.threads) if path.threads else f"{source.constant(thread_count)}()")
         body.append(f"{p}result = {source.constant(path.entry)}({', '.join(arguments)})")
@@ -192,20 +194,10 @@ class GeneratedCaller:
             f"except {source.constant(Exception)}:",
             f"    {p}result = 0",
             f"if {p}result is None:",
-            f"    return {_expression(path.returns)}",
-            *(f"{name} = {source.constant(OMITTED)}" for name, _ in path.allocators),
+            f"    return {_expression(path.returns, local)}",
             f"return {self._slow_call(source)}",
         ]
         return self._compile(source, lines)
-
-    def read_guard(self, container: Any, name: str, value: Any) -> Guard:
-        """The condition that a variable holds this very object: a global of a namespace, or what a closure cell holds."""
-        if not isinstance(container, dict):
-            return Guard("{0}.cell_contents is {1}", (container, value))
-        hidden = name.startswith(self._prefix) or any(name == parameter.name for parameter in self._parameters)
-        if container is self.function.__globals__ and name.isidentifier() and not hidden:
-            return Guard(f"{name} is {{0}}", (value,))
-        return Guard("{0}[{1}] is {2}", (container, name, value))
 
     def install(self, code: CodeType | None) -> None:
         """Make this what a call does; None: take every call to the slow path. Safe while other threads call."""

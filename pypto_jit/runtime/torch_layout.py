@@ -1,11 +1,11 @@
 """Where this process's torch keeps what DLPack does not tell, so that an entry can check it in a nanosecond.
 
-A tensor that reaches an entry through DLPack has lost its dispatch key set (which tells a negative view, a fake tensor or
-any other tensor whose memory does not hold its values) and its version counter (which must move when it is written). The
-Python ways to both cost a fifth of a call each. The native way needs offsets that no header promises, so they are not
-assumed: they are found once per process by looking at tensors whose key sets and versions are known, through reads that
-cannot fault, and are used only where every observation agrees. Where one does not, `find_torch_layout` gives None and
-callers check in Python.
+A tensor that reaches an entry through DLPack has lost its dispatch key set (which tells a negative view, a fake tensor
+or any other tensor whose memory does not hold its values) and its version counter (which must move when it is written).
+The Python ways to both cost a fifth of a call each. The native way needs offsets that no header promises, so they are
+not assumed: they are found once per process by looking at tensors whose key sets and versions are known, through reads
+that cannot fault, and are used only where every observation agrees. Where one does not, `find_torch_layout` gives None
+and callers check in Python.
 """
 
 from __future__ import annotations
