@@ -60,10 +60,15 @@ def _extents(frame: Frame, instruction: Instruction) -> tuple[Extent, Extent]:
     """Valid rows and columns of a move, certainly within both buffers."""
     tile, limits = instruction.tile("src"), instruction.result.type.shape
     rows, columns = (
-        frame.bounded(valid, min(extent, limit))
+        _bounded(frame, valid, min(extent, limit))
         for valid, extent, limit in zip(tile.valid, tile.type.shape, limits, strict=True)
     )
     return rows, columns
+
+
+def _bounded(frame: Frame, extent: Extent, limit: int) -> Extent:
+    """An extent as a number not above a limit; the limit itself where the extent certainly reaches it."""
+    return limit if frame.ranges.at_most(limit, extent) else frame.bounded(extent, limit)
 
 
 def emit_product(frame: Frame, instruction: Instruction) -> None:
@@ -90,8 +95,8 @@ def emit_product(frame: Frame, instruction: Instruction) -> None:
 
 def _within(frame: Frame, extent: Extent, other: Extent, limit: int) -> Extent:
     """The smaller of two extents that agree in a correct kernel, and not above a limit."""
-    number = frame.bounded(extent, limit)
-    return number if extent == other else minimum(frame.e, number, frame.number(other))
+    number = _bounded(frame, extent, limit)
+    return number if extent == other else minimum(frame.e, number, _bounded(frame, other, limit))
 
 
 def _buffer(frame: Frame, tile: Tile) -> CubeBuffer:

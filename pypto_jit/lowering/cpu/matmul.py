@@ -19,6 +19,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.errors import InternalError
 from pypto_jit.lowering.cpu.description import CpuDescription
 from pypto_jit.lowering.cpu.emitter import Emitter, Extent
+from pypto_jit.lowering.cpu.outline import call_shared
 
 _EXACT_PRODUCTS = 1024
 _F32 = 4
@@ -85,25 +86,6 @@ class CubeBuffer:
     columns: int
 
 
-@dataclass(frozen=True)
-class _Kernel:
-    """One micro-kernel: ``rows`` by ``vectors``, strides in elements, and how the product meets Acc."""
-
-    rows: int
-    vectors: int
-    left_stride: int
-    right_stride: int
-    acc_stride: int
-    start: str  # "zero", "acc" or "bias"
-    integer: bool
-
-    @property
-    def symbol(self) -> str:
-        kind = "i32" if self.integer else "f32"
-        strides = f"{self.left_stride}_{self.right_stride}_{self.acc_stride}"
-        return f"__matmul_{kind}_{self.rows}x{self.vectors}_{strides}_{self.start}"
-
-
 def emit_matmul(
     e: Emitter,
     left: CubeBuffer,
@@ -118,7 +100,7 @@ def emit_matmul(
     """Emit ``acc = left @ right``, plus acc where ``accumulate``, plus a row of biases where one is given.
 
     Args:
-        e: emits into a function of a module, whose private functions the micro-kernels become; equal ones are shared.
+        e: emits into a function of a module, which gets private functions that equal products share.
         left, right: float32, placed by `packing.emit_move_to_left` and `packing.emit_move_to_right`.
         acc: float32, or int32 where ``integer``; row-major.
         extents: the valid ``(m, k, n)``; nothing happens where m or n is 0.
@@ -130,23 +112,20 @@ def emit_matmul(
     """
     blocking = blocking_for(e.cpu)
     _check(left, right, acc, blocking)
-    m, k, n = extents
-    start = "bias" if bias is not None else "acc" if accumulate else "zero"
-    # A product with fewer known rows than a block has computes just those.
-    rows = min(blocking.rows, m) if isinstance(m, int) else blocking.rows
-    if rows <= 0:
-        return
-    product = _Product(e, blocking, rows, left, right, acc, bias, integer)
-    if not integer or left.columns <= _EXACT_PRODUCTS:
-        product.emit(m, 0, k, n, start)
-        return
-    product.emit(m, 0, minimum(e, k, _EXACT_PRODUCTS), n, start)
+    start, stride = e.op("llvm.mlir.zero", e.pointer), 0
+    if bias is not None:
+        start = bias
+    elif accumulate:
+        start, stride = acc.address, acc.columns
+    pointers = [left.address, right.address, acc.address, start, e.constant(stride, "i64")]
+    shape = [left.rows, left.columns, right.columns, acc.rows, acc.columns]
 
-    def chunk(first: ir.Value, _: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
-        product.emit(m, first, minimum(e, e.sub(k, first), _EXACT_PRODUCTS), n, "acc")
-        return ()
+    def body(inner: Emitter, arguments: list[Extent]) -> None:
+        a, b, c, initial, initial_stride, rows, depth, right_columns, acc_rows, acc_columns, *valid = arguments
+        buffers = CubeBuffer(a, rows, depth), CubeBuffer(b, depth, right_columns), CubeBuffer(c, acc_rows, acc_columns)
+        _emit_product(inner, *buffers, _Initial(initial, initial_stride), (valid[0], valid[1], valid[2]), integer)
 
-    e.loop(_EXACT_PRODUCTS, k, _EXACT_PRODUCTS, [], chunk)
+    call_shared(e, f"matmul_{'i32' if integer else 'f32'}", [*pointers, *shape, *extents], body)
 
 
 def minimum(e: Emitter, a: Extent, b: Extent) -> Extent:
@@ -167,6 +146,43 @@ def _check(left: CubeBuffer, right: CubeBuffer, acc: CubeBuffer, blocking: Block
 
 
 @dataclass(frozen=True)
+class _Initial:
+    """What a product is added to: address or null, and elements from row to row."""
+
+    address: ir.Value
+    stride: Extent
+
+
+def _emit_product(
+    e: Emitter,
+    left: CubeBuffer,
+    right: CubeBuffer,
+    acc: CubeBuffer,
+    initial: _Initial,
+    extents: tuple[Extent, Extent, Extent],
+    integer: bool,
+) -> None:
+    m, k, n = extents
+    blocking = blocking_for(e.cpu)
+    # A product with fewer known rows than a block has computes just those.
+    rows = min(blocking.rows, m) if isinstance(m, int) else blocking.rows
+    if rows <= 0:
+        return
+    product = _Product(e, blocking, rows, left, right, acc, integer)
+    if not integer or left.columns <= _EXACT_PRODUCTS:
+        product.emit(m, 0, k, n, initial)
+        return
+    product.emit(m, 0, minimum(e, k, _EXACT_PRODUCTS), n, initial)
+
+    def chunk(first: ir.Value, _: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
+        depth = minimum(e, e.sub(k, first), _EXACT_PRODUCTS)
+        product.emit(m, first, depth, n, _Initial(acc.address, acc.columns))
+        return ()
+
+    e.loop(_EXACT_PRODUCTS, k, _EXACT_PRODUCTS, [], chunk)
+
+
+@dataclass(frozen=True)
 class _Product:
     """The loops around the micro-kernels of one product."""
 
@@ -176,10 +192,9 @@ class _Product:
     left: CubeBuffer
     right: CubeBuffer
     acc: CubeBuffer
-    bias: ir.Value | None
     integer: bool
 
-    def emit(self, m: Extent, first: Extent, depth: Extent, n: Extent, start: str) -> None:
+    def emit(self, m: Extent, first: Extent, depth: Extent, n: Extent, initial: _Initial) -> None:
         """Emit the product over ``depth`` columns of Left from ``first`` on."""
         lanes = self.blocking.lanes
         limit = self.acc.columns
@@ -192,87 +207,110 @@ class _Product:
             clipped = max(0, min(run.stop, limit) - stop) // lanes
             for begin, end, vectors in ((run.start, stop, run.vectors), (stop, stop + clipped * lanes, clipped)):
                 if begin < end:
-                    self._columns(begin, minimum(self.e, end, n), vectors, width, m, first, depth, start)
+                    columns = begin, minimum(self.e, end, n)
+                    self._columns(columns, vectors, width, m, (first, depth), initial)
 
     def _columns(
-        self, begin: int, end: Extent, vectors: int, width: int, m: Extent, first: Extent, depth: Extent, start: str
+        self,
+        columns: tuple[int, Extent],
+        vectors: int,
+        width: int,
+        m: Extent,
+        depths: tuple[Extent, Extent],
+        initial: _Initial,
     ) -> None:
         e, left, acc = self.e, self.left, self.acc
-        kernel = _Kernel(self.rows, vectors, left.columns, width, acc.columns, start, self.integer)
-        symbol = ir.FlatSymbolRefAttr.get(_micro_kernel(kernel, e.cpu))
+        first, depth = depths
+        strides = [e.mul(stride, _F32) for stride in (left.columns, acc.columns, initial.stride)]
+        name = f"matmul_{'i32' if self.integer else 'f32'}_{self.rows}x{vectors}_{width}"
+
+        def at(base: ir.Value, elements: Extent) -> ir.Value:
+            return e.address(base, e.mul(elements, _F32))
+
+        left_first = at(left.address, first)
 
         def panel(column: ir.Value, _: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
-            offset = e.add(e.mul(column, self.right.rows), e.mul(first, width))
-            right_panel = e.address(self.right.address, e.mul(offset, _F32))
-            biases = [] if self.bias is None or start != "bias" else [e.address(self.bias, e.mul(column, _F32))]
+            right_panel = at(self.right.address, e.add(e.mul(column, self.right.rows), e.mul(first, width)))
+            acc_column, initial_column = at(acc.address, column), at(initial.address, column)
 
             def block(row: ir.Value, _: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
-                left_row = e.address(left.address, e.mul(e.add(e.mul(row, left.columns), first), _F32))
-                acc_block = e.address(acc.address, e.mul(e.add(e.mul(row, acc.columns), column), _F32))
-                e.effect("func.call", left_row, right_panel, acc_block, *biases, e.value(depth), callee=symbol)
+                rows = [
+                    e.address(base, e.mul(row, stride))
+                    for base, stride in zip((left_first, acc_column, initial_column), strides, strict=True)
+                ]
+                arguments = [*rows, right_panel, initial.address, *(e.value(x) for x in (*strides, depth))]
+                call_shared(e, name, arguments, micro_kernel)
                 return ()
 
             e.loop(0, m, self.rows, [], block)
             return ()
 
-        e.loop(begin, end, width, [], panel)
+        def micro_kernel(inner: Emitter, arguments: list[Extent]) -> None:
+            values = [inner.value(a) for a in arguments]
+            _MicroKernel(inner, self.rows, vectors, width, self.integer).emit(values)
+
+        e.loop(*columns, width, [], panel)
 
 
-def _micro_kernel(kernel: _Kernel, cpu: CpuDescription) -> str:
-    """The name of a micro-kernel's function, which the module at the insertion point gets where it has none yet."""
-    operation = ir.InsertionPoint.current.block.owner.operation
-    while operation.name != "builtin.module":
-        parent = operation.parent
-        assert parent is not None, "a kernel outside of a module"
-        operation = parent.operation
-    if kernel.symbol in ir.SymbolTable(operation):
-        return kernel.symbol
-    pointer = ir.Type.parse("!llvm.ptr")
-    inputs = [pointer] * (4 if kernel.start == "bias" else 3) + [ir.IntegerType.get_signless(64)]
-    function = ir.Operation.create(
-        "func.func",
-        regions=1,
-        attributes={
-            "sym_name": ir.StringAttr.get(kernel.symbol),
-            "sym_visibility": ir.StringAttr.get("private"),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, [])),
-            "llvm.linkage": ir.Attribute.parse("#llvm.linkage<internal>"),
-        },
-        ip=ir.InsertionPoint.at_block_begin(operation.regions[0].blocks[0]),
-    )
-    block = function.regions[0].blocks.append(*inputs)
-    with ir.InsertionPoint(block):
-        _emit_micro_kernel(Emitter(operation.context, block, cpu), kernel, list(block.arguments))
-        ir.Operation.create("func.return")
-    return kernel.symbol
+@dataclass(frozen=True)
+class _MicroKernel:
+    """``rows`` by ``vectors`` of Acc from a panel of Right whose rows are ``right_stride`` elements apart."""
 
+    e: Emitter
+    rows: int
+    vectors: int
+    right_stride: int
+    integer: bool
 
-def _emit_micro_kernel(e: Emitter, kernel: _Kernel, arguments: list[ir.Value]) -> None:
-    left, right, acc, *bias, depth = arguments
+    def emit(self, arguments: list[ir.Value]) -> None:
+        """Emit the kernel.
 
-    def step(k: ir.Value, sums: Sequence[ir.Value]) -> list[ir.Value]:
-        left_k = e.address(left, e.mul(k, _F32))
-        right_k = e.address(right, e.mul(k, kernel.right_stride * _F32))
-        row = [e.load(e.address(right_k, v * e.lanes * _F32), "f32", e.lanes) for v in range(kernel.vectors)]
-        found = []
-        for r in range(kernel.rows):
-            factor = e.splat(e.load(e.address(left_k, r * kernel.left_stride * _F32), "f32"), e.lanes)
-            for v in range(kernel.vectors):
-                found.append(e.same("llvm.intr.fmuladd", factor, row[v], sums[r * kernel.vectors + v]))
+        Args:
+            arguments: the first row of Left, of Acc and of what is added; the panel; null where nothing is added; bytes
+                from row to row of Left, Acc and what is added; the depth.
+        """
+        e = self.e
+        left, acc, initial, right, added, left_stride, acc_stride, initial_stride, depth = arguments
+        sums = self._sums(self._row_addresses(left, left_stride), right, depth)
+        element = "i32" if self.integer else "f32"
+        if self.integer:
+            sums = [e.cast("fptosi", total, element) for total in sums]
+        places, starts = (
+            [e.address(row, v * e.lanes * _F32) for row in self._row_addresses(*rows) for v in range(self.vectors)]
+            for rows in ((acc, acc_stride), (initial, initial_stride))
+        )
+
+        def store_plain() -> None:
+            for total, place in zip(sums, places, strict=True):
+                e.store(total, place)
+
+        def store_added() -> None:
+            # Acc joins the sum at the end, not at the start: its loads then overlap with the next block's products.
+            combine = "arith.addi" if self.integer else "arith.addf"
+            for total, place, start in zip(sums, places, starts, strict=True):
+                e.store(e.same(combine, e.load(start, element, e.lanes), total), place)
+
+        none = e.compare("eq", e.op("llvm.ptrtoint", e.i64, added), e.constant(0, "i64"))
+        e.when(none, store_plain, store_added)
+
+    def _sums(self, left_rows: list[ir.Value], right: ir.Value, depth: ir.Value) -> list[ir.Value]:
+        e, vectors = self.e, range(self.vectors)
+
+        def step(k: ir.Value, sums: Sequence[ir.Value]) -> list[ir.Value]:
+            right_k = e.address(right, e.mul(k, self.right_stride * _F32))
+            row = [e.load(e.address(right_k, v * e.lanes * _F32), "f32", e.lanes) for v in vectors]
+            found = []
+            for r, left_row in enumerate(left_rows):
+                factor = e.splat(e.load(e.address(left_row, e.mul(k, _F32)), "f32"), e.lanes)
+                for v in vectors:
+                    found.append(e.same("llvm.intr.fmuladd", factor, row[v], sums[r * self.vectors + v]))
+            return found
+
+        zero = e.constant(0.0, "f32", e.lanes)
+        return e.loop(0, depth, 1, [zero] * (self.rows * self.vectors), step)
+
+    def _row_addresses(self, first: ir.Value, stride: ir.Value) -> list[ir.Value]:
+        found = [first]
+        for _ in range(self.rows - 1):
+            found.append(self.e.address(found[-1], stride))
         return found
-
-    zero = e.constant(0.0, "f32", e.lanes)
-    sums = e.loop(0, depth, 1, [zero] * (kernel.rows * kernel.vectors), step)
-    # Acc joins the sum at the end rather than at the start: the loads then overlap with the next block's products.
-    element = "i32" if kernel.integer else "f32"
-    combine = "arith.addi" if kernel.integer else "arith.addf"
-    for number, total in enumerate(sums):
-        r, v = divmod(number, kernel.vectors)
-        if kernel.integer:
-            total = e.cast("fptosi", total, "i32")
-        address = e.address(acc, (r * kernel.acc_stride + v * e.lanes) * _F32)
-        if bias:
-            total = e.same(combine, total, e.load(e.address(bias[0], v * e.lanes * _F32), element, e.lanes))
-        elif kernel.start == "acc":
-            total = e.same(combine, e.load(address, element, e.lanes), total)
-        e.store(total, address)

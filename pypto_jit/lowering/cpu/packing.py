@@ -14,6 +14,7 @@ from pypto_jit.dtypes import DType
 from pypto_jit.lowering.cpu.convert import stored, widen
 from pypto_jit.lowering.cpu.emitter import Emitter, Extent
 from pypto_jit.lowering.cpu.matmul import CubeBuffer, Panels, blocking_for, minimum, panels
+from pypto_jit.lowering.cpu.outline import call_shared
 
 _F32 = 4
 _UNROLLED_VECTORS = 4
@@ -46,12 +47,29 @@ class Source:
 
 def emit_move_to_left(e: Emitter, source: Source, left: CubeBuffer, extents: tuple[Extent, Extent]) -> None:
     """Emit the move of a source's valid ``(m, k)`` elements into Left. Nothing moves where an extent is 0."""
-    _by_orientation(e, source, lambda known: _move_left(e, known, left, extents))
+    _emit_shared(e, "left", source, left, extents, _move_left)
 
 
 def emit_move_to_right(e: Emitter, source: Source, right: CubeBuffer, extents: tuple[Extent, Extent]) -> None:
     """Emit the move of a source's valid ``(k, n)`` elements into the panels of Right (`matmul.panels`)."""
-    _by_orientation(e, source, lambda known: _move_right(e, known, right, extents))
+    _emit_shared(e, "right", source, right, extents, _move_right)
+
+
+Move = Callable[[Emitter, Source, CubeBuffer, tuple[Extent, Extent]], None]
+
+
+def _emit_shared(
+    e: Emitter, to: str, source: Source, buffer: CubeBuffer, extents: tuple[Extent, Extent], move: Move
+) -> None:
+    def body(inner: Emitter, arguments: list[Extent]) -> None:
+        start, row_stride, column_stride, target, rows, columns, *valid = arguments
+        given = Source(start, source.dtype, (row_stride, column_stride), source.padded)
+        destination = CubeBuffer(target, rows, columns)
+        _by_orientation(inner, given, lambda known: move(inner, known, destination, (valid[0], valid[1])))
+
+    name = f"move_{to}_{source.dtype.mlir}_{'tile' if source.padded else 'memory'}"
+    arguments = [source.address, *source.strides, buffer.address, buffer.rows, buffer.columns, *extents]
+    call_shared(e, name, arguments, body)
 
 
 def _by_orientation(e: Emitter, source: Source, emit: Callable[[Source], None]) -> None:
@@ -82,7 +100,7 @@ def _move_left(e: Emitter, source: Source, left: CubeBuffer, extents: tuple[Exte
 
     def copy(row: ir.Value) -> None:
         target = e.address(left.address, e.mul(row, left.columns * _F32))
-        _Line(e, source, row, 0, target).copy(columns)
+        _Line(e, source, source.at(e, row, 0), target).copy(columns)
 
     _for(e, 0, rows, 1, copy)
 
@@ -97,20 +115,21 @@ def _move_right(e: Emitter, source: Source, right: CubeBuffer, extents: tuple[Ex
         return
 
     def copy_row(row: ir.Value) -> None:
+        first = source.at(e, row, 0)
         for run in runs:
             width = run.vectors * blocking.lanes
+            row_target = e.address(right.address, e.mul(row, width * _F32))
             stop = minimum(e, run.stop, columns)
             # A panel is read whole where its padding may be read too; else the last one is read as far as it goes.
             whole = stop if source.padded else e.add(run.start, _whole(e, e.sub(stop, run.start), width))
 
-            def copy_panel(column: ir.Value, width: int = width, ragged: bool = False) -> None:
-                offset = e.add(e.mul(column, right.rows), e.mul(row, width))
-                target = e.address(right.address, e.mul(offset, _F32))
-                _Line(e, source, row, column, target).copy(e.sub(columns, column) if ragged else width)
+            def line(column: ir.Value, row_target: ir.Value = row_target) -> _Line:
+                start = e.address(first, e.mul(column, source.dtype.bytes))
+                return _Line(e, source, start, e.address(row_target, e.mul(column, right.rows * _F32)))
 
-            _for(e, run.start, whole, width, copy_panel)
+            _for(e, run.start, whole, width, lambda column, line=line, width=width: line(column).copy(width))
             if not source.padded:
-                _for(e, whole, stop, width, lambda column, width=width: copy_panel(column, width, True))
+                _for(e, whole, stop, width, lambda column, line=line: line(column).copy(e.sub(columns, column)))
 
     # Row by row across all panels: global memory is read in the order it lies in.
     _for(e, 0, rows, 1, copy_row)
@@ -155,12 +174,11 @@ def _for(e: Emitter, start: Extent, stop: Extent, step: int, body: Callable[[ir.
 
 @dataclass(frozen=True)
 class _Line:
-    """Consecutive elements of a row of a source, and where they go as float32."""
+    """Consecutive elements of a row of a source, from an address on, and where they go as float32."""
 
     e: Emitter
     source: Source
-    row: Extent
-    column: Extent
+    first: ir.Value
     target: ir.Value
 
     def copy(self, count: Extent) -> None:
@@ -180,16 +198,12 @@ class _Line:
         if not self.source.padded:
             _for(e, vectors, count, 1, self._scalar)
 
-    def _from(self, offset: Extent, row: Extent) -> ir.Value:
-        return self.source.at(self.e, row, self.e.add(self.column, offset))
-
     def _vectors(self, offset: Extent, count: int) -> None:
         e, dtype = self.e, self.source.dtype
         step = e.lanes * dtype.bytes
-        first = self._from(offset, self.row)
-        target = e.address(self.target, e.mul(offset, _F32))
+        first, target = self._at(offset)
         if not self.source.padded:
-            ahead = self._from(offset, e.add(self.row, _ROWS_AHEAD))
+            ahead = e.address(first, e.mul(self.source.strides[0], _ROWS_AHEAD * dtype.bytes))
             for byte in range(0, count * step, _CACHE_LINE):
                 _prefetch(e, e.address(ahead, byte))
         for k in range(count):
@@ -197,9 +211,13 @@ class _Line:
             e.store(to_float32(e, loaded, dtype), e.address(target, k * e.lanes * _F32))
 
     def _scalar(self, offset: Extent) -> None:
-        e, dtype = self.e, self.source.dtype
-        loaded = e.load(self._from(offset, self.row), stored(dtype))
-        e.store(to_float32(e, loaded, dtype), e.address(self.target, e.mul(offset, _F32)))
+        first, target = self._at(offset)
+        loaded = self.e.load(first, stored(self.source.dtype))
+        self.e.store(to_float32(self.e, loaded, self.source.dtype), target)
+
+    def _at(self, offset: Extent) -> tuple[ir.Value, ir.Value]:
+        e, size = self.e, self.source.dtype.bytes
+        return e.address(self.first, e.mul(offset, size)), e.address(self.target, e.mul(offset, _F32))
 
 
 def _prefetch(e: Emitter, address: ir.Value) -> None:
