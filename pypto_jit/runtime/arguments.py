@@ -95,11 +95,19 @@ def inspect_tensor(name: str, value: Any) -> TensorArgument:
 
 def _inspect_torch(name: str, value: torch.Tensor) -> TensorArgument:
     _check_backing(name, value)
+    # A negative view is passed as a copy with its signs applied, whose strides may be others.
+    value = value.resolve_neg()
     dtype = _BY_TORCH.get(value.dtype)
     if dtype is None:
-        raise _bad_dtype(name, value.dtype, f"{name}.float()" if value.is_floating_point() else f"{name}.int()")
+        raise _bad_dtype(name, value.dtype, _nearest(name, value))
     _check_alignment(name, value.data_ptr(), dtype, value.numel())
     return TensorArgument(canonical_spec(tuple(value.shape), dtype, value.stride()), TORCH)
+
+
+def _nearest(name: str, value: torch.Tensor) -> str:
+    if value.is_complex():
+        return f"torch.view_as_real({name})"
+    return f"{name}.float()" if value.is_floating_point() else f"{name}.int()"
 
 
 def _check_backing(name: str, value: torch.Tensor) -> None:

@@ -144,7 +144,7 @@ class Binder:
         if parameter.kind == "tensor":
             raise ArgumentError(
                 f"'{parameter.name}' is a tensor",
-                found=f"a {type(value).__qualname__}",
+                found=type(value).__qualname__,
                 expected="a torch tensor, a NumPy array, or any array with __dlpack__",
             )
         return constant_key(parameter.name, value)
