@@ -221,7 +221,8 @@ class _Product:
     ) -> None:
         e, left, acc = self.e, self.left, self.acc
         first, depth = depths
-        strides = [e.mul(stride, _F32) for stride in (left.columns, acc.columns, initial.stride)]
+        # Known to the micro-kernel, the stride of Left is a displacement; those it needs once only stay arguments.
+        strides = [left.columns * _F32, e.value(acc.columns * _F32), e.value(e.mul(initial.stride, _F32))]
         name = f"matmul_{'i32' if self.integer else 'f32'}_{self.rows}x{vectors}_{width}"
 
         def at(base: ir.Value, elements: Extent) -> ir.Value:
@@ -238,7 +239,7 @@ class _Product:
                     e.address(base, e.mul(row, stride))
                     for base, stride in zip((left_first, acc_column, initial_column), strides, strict=True)
                 ]
-                arguments = [*rows, right_panel, initial.address, *(e.value(x) for x in (*strides, depth))]
+                arguments = [*rows, right_panel, initial.address, *strides, e.value(depth)]
                 call_shared(e, name, arguments, micro_kernel)
                 return ()
 
@@ -246,8 +247,7 @@ class _Product:
             return ()
 
         def micro_kernel(inner: Emitter, arguments: list[Extent]) -> None:
-            values = [inner.value(a) for a in arguments]
-            _MicroKernel(inner, self.rows, vectors, width, self.integer).emit(values)
+            _MicroKernel(inner, self.rows, vectors, width, self.integer).emit(arguments)
 
         e.loop(*columns, width, [], panel)
 
@@ -262,7 +262,7 @@ class _MicroKernel:
     right_stride: int
     integer: bool
 
-    def emit(self, arguments: list[ir.Value]) -> None:
+    def emit(self, arguments: list[Extent]) -> None:
         """Emit the kernel.
 
         Args:
@@ -271,7 +271,7 @@ class _MicroKernel:
         """
         e = self.e
         left, acc, initial, right, added, left_stride, acc_stride, initial_stride, depth = arguments
-        sums = self._sums(self._row_addresses(left, left_stride), right, depth)
+        sums = self._sums((left, left_stride), right, depth)
         element = "i32" if self.integer else "f32"
         if self.integer:
             sums = [e.cast("fptosi", total, element) for total in sums]
@@ -293,15 +293,16 @@ class _MicroKernel:
         none = e.compare("eq", e.op("llvm.ptrtoint", e.i64, added), e.constant(0, "i64"))
         e.when(none, store_plain, store_added)
 
-    def _sums(self, left_rows: list[ir.Value], right: ir.Value, depth: ir.Value) -> list[ir.Value]:
+    def _sums(self, left: tuple[ir.Value, int], right: ir.Value, depth: ir.Value) -> list[ir.Value]:
         e, vectors = self.e, range(self.vectors)
 
         def step(k: ir.Value, sums: Sequence[ir.Value]) -> list[ir.Value]:
             right_k = e.address(right, e.mul(k, self.right_stride * _F32))
             row = [e.load(e.address(right_k, v * e.lanes * _F32), "f32", e.lanes) for v in vectors]
             found = []
-            for r, left_row in enumerate(left_rows):
-                factor = e.splat(e.load(e.address(left_row, e.mul(k, _F32)), "f32"), e.lanes)
+            left_k = e.address(left[0], e.mul(k, _F32))
+            for r in range(self.rows):
+                factor = e.splat(e.load(e.address(left_k, r * left[1]), "f32"), e.lanes)
                 for v in vectors:
                     found.append(e.same("llvm.intr.fmuladd", factor, row[v], sums[r * self.vectors + v]))
             return found

@@ -252,7 +252,10 @@ def _move_across(e: Emitter, source: Source, target: ir.Value, stride: int, exte
             # Beyond the last column of global memory the last one is read again: it is there, and lands in padding.
             at = e.add(column, k)
             at = minimum(e, at, e.sub(columns, 1)) if clamped else at
-            loaded.append(to_float32(e, e.load(source.at(e, row, at), stored(dtype), lanes), dtype))
+            address = source.at(e, row, at)
+            if not source.padded:
+                _prefetch(e, e.address(address, e.mul(source.strides[1], lanes * dtype.bytes)))
+            loaded.append(to_float32(e, e.load(address, stored(dtype), lanes), dtype))
         for k, transposed in enumerate(transpose_block(e, loaded)):
             e.store(transposed, to(e.add(row, k), column))
 
