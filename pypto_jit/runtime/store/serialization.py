@@ -1,0 +1,190 @@
+"""Compiled programs as files, and back: JSON, assembly and code. Nothing here runs or imports what a file names."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pypto_jit.dtypes import BY_NAME, DType
+from pypto_jit.errors import Span
+from pypto_jit.runtime.artifact import CompiledProgram
+from pypto_jit.runtime.store.files import DamagedError
+from pypto_jit.signature import Constant, ParamInfo, TensorSpec
+
+SCHEMA = 1
+OBJECT, SHARED = "kernel.o", "kernel.so"
+_NAME_LENGTH = 48
+
+EncodePlace = Callable[[Span], Any]
+DecodePlace = Callable[[Any], Span]
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Stands for a constant that has no text form, such as a function, in a program that was loaded from files."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def encode_span(span: Span) -> list[Any]:
+    """A place as it is."""
+    return [span.filename, span.line, span.column, span.end_column]
+
+
+def decode_span(value: Any) -> Span:
+    """The inverse of `encode_span`."""
+    filename, line, column, end = value
+    return Span(str(filename), int(line), int(column), int(end))
+
+
+def encode_program(program: CompiledProgram, place: EncodePlace = encode_span) -> dict[str, Any]:
+    """All of a program but its code and its assembly, as JSON.
+
+    Args:
+        program: the program.
+        place: how a place is written.
+    """
+    return {
+        "schema": SCHEMA,
+        "name": program.name,
+        "platform": program.platform,
+        "parameters": [
+            {"name": info.name, "direction": info.direction, **_encode_spec(info.spec)} for info in program.parameters
+        ],
+        "returns": _encode_returns(program.returns),
+        "assembly": assembly_name(program.name) if program.assembly is not None else None,
+        "assembly_error": program.assembly_error,
+        "parallel": program.parallel,
+        "work": program.work,
+        "checks": [[place(span) if span is not None else None, message] for span, message in program.checks],
+        "origin": place(program.origin) if program.origin is not None else None,
+    }
+
+
+def decode_program(
+    about: Mapping[str, Any],
+    code: bytes,
+    assembly: str | None,
+    place: DecodePlace = decode_span,
+    constants: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The fields of the program that `encode_program` described.
+
+    Args:
+        about: what it gave.
+        code: object code.
+        assembly: PTO assembly.
+        place: how a place is read.
+        constants: values of the constant parameters, where they are at hand.
+
+    Raises:
+        DamagedError: it describes no program, or one of another schema.
+    """
+    try:
+        if about["schema"] != SCHEMA:
+            raise DamagedError(f"schema {about['schema']} is not {SCHEMA}")
+        return {
+            "name": _text(about["name"]),
+            "platform": _text(about["platform"]),
+            "parameters": tuple(_decode_parameter(entry, constants or {}) for entry in about["parameters"]),
+            "returns": _decode_returns(about["returns"]),
+            "assembly": assembly,
+            "assembly_error": about["assembly_error"],
+            "code": code,
+            "parallel": bool(about["parallel"]),
+            "work": int(about["work"]),
+            "checks": tuple((place(s) if s is not None else None, _text(message)) for s, message in about["checks"]),
+            "origin": place(about["origin"]) if about["origin"] is not None else None,
+        }
+    except (KeyError, TypeError, ValueError, IndexError, struct.error) as error:
+        raise DamagedError(f"the manifest describes no program: {error}") from error
+
+
+def assembly_name(kernel: str) -> str:
+    """Where the assembly of a kernel lies in its folder."""
+    return f"kernels/{safe_name(kernel)}.pto"
+
+
+def safe_name(name: str) -> str:
+    """A kernel's name as that of a file."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)[:_NAME_LENGTH] or "_"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _encode_spec(spec: TensorSpec | Constant) -> dict[str, Any]:
+    if isinstance(spec, TensorSpec):
+        return {"shape": list(spec.shape), "dtype": spec.dtype.name, "strides": list(spec.strides)}
+    return {"constant": _encode_constant(spec.value)}
+
+
+def _decode_parameter(entry: Mapping[str, Any], constants: Mapping[str, Any]) -> ParamInfo:
+    name, direction = _text(entry["name"]), entry["direction"]
+    if direction not in ("in", "out", "inout"):
+        raise ValueError(f"direction {direction!r}")
+    if "constant" in entry:
+        value = constants[name] if name in constants else _decode_constant(entry["constant"])
+        return ParamInfo(name, direction, Constant(value))
+    shape, strides = (tuple(int(extent) for extent in entry[key]) for key in ("shape", "strides"))
+    return ParamInfo(name, direction, TensorSpec(shape, BY_NAME[entry["dtype"]], strides))
+
+
+def _encode_constant(value: Any) -> list[Any]:
+    kind = type(value)
+    if value is None:
+        return ["none"]
+    if kind is bool or kind is str:
+        return [kind.__name__, value]
+    if kind is int:
+        return ["int", hex(value)]
+    if kind is float:
+        return ["float", struct.pack("<d", value).hex()]
+    if kind in (tuple, list):
+        return [kind.__name__, [_encode_constant(item) for item in value]]
+    if kind is DType:
+        return ["dtype", value.name]
+    if isinstance(value, Opaque):
+        return ["opaque", value.text]
+    # repr of anything else may hold an address, and then differ from process to process.
+    return ["opaque", getattr(value, "__qualname__", None) or f"<{kind.__module__}.{kind.__qualname__}>"]
+
+
+def _decode_constant(entry: Any) -> Any:
+    kind = entry[0]
+    if kind == "none":
+        return None
+    value = entry[1]
+    if kind == "bool":
+        return bool(value)
+    if kind == "str":
+        return _text(value)
+    if kind == "int":
+        return int(value, 16)
+    if kind == "float":
+        return struct.unpack("<d", bytes.fromhex(value))[0]
+    if kind in ("tuple", "list"):
+        items = [_decode_constant(item) for item in value]
+        return tuple(items) if kind == "tuple" else items
+    if kind == "dtype":
+        return BY_NAME[value]
+    if kind == "opaque":
+        return Opaque(_text(value))
+    raise ValueError(f"constant of kind {kind!r}")
+
+
+def _encode_returns(returns: Any) -> Any:
+    return returns if isinstance(returns, str) else [_encode_returns(item) for item in returns]
+
+
+def _decode_returns(value: Any) -> Any:
+    return value if isinstance(value, str) else tuple(_decode_returns(item) for item in value)
