@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from pypto_jit._mlir import ir
 
+# On a function that was cut from another one: the name of the kernel, until the functions get their final names.
+KERNEL = "pypto.kernel"
+
 
 def text(op: ir.Operation, name: str) -> str | None:
     """A string attribute; None where there is none of the name."""

@@ -1,16 +1,32 @@
-"""What a pass is told: the target, and the types of the context it runs in."""
+"""What a pass is told: the target, the types of the context it runs in, and the module as read by earlier passes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pypto_jit._mlir import ir
+from pypto_jit.lowering.tree import Body, functions, read
 from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import Target
 
 
-@dataclass(frozen=True)
 class Lowering:
-    """One run of the pipeline."""
+    """One run of the pipeline.
 
-    target: Target
-    types: TypeTable
+    Attributes:
+        target: the machine.
+        types: the types of the context.
+    """
+
+    def __init__(self, target: Target, types: TypeTable) -> None:
+        self.target = target
+        self.types = types
+        self._read: list[tuple[ir.Operation, Body]] | None = None
+
+    def bodies(self, module: ir.Operation) -> list[tuple[ir.Operation, Body]]:
+        """Every function with its body, read from MLIR once until a pass changes the module."""
+        if self._read is None:
+            self._read = [(function, read(function)) for function in functions(module)]
+        return self._read
+
+    def changed(self) -> None:
+        """Forget what was read."""
+        self._read = None

@@ -31,7 +31,10 @@ from pypto_jit.lowering.verify import verify_values
 from pypto_jit.lowering.verify_buffers import verify_buffers
 from pypto_jit.targets import Target
 
-Run = Callable[[ir.Operation, Lowering], None]
+# Changes the module and says whether it did.
+Run = Callable[[ir.Operation, Lowering], bool]
+Dump = Callable[[str, str], None]
+Timing = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Pass:
         name: as in ``f.lower(...)`` and in profiles.
         level: what the module is in afterwards: ``values`` (as traced), ``flat`` (two-dimensional tiles), ``placed``
             (operands in the memories the machine reads), ``buffers``, ``planned`` (with addresses).
-        run: our pass, or the name of an upstream one.
+        run: our pass, or the names of upstream ones.
     """
 
     name: str
@@ -59,8 +62,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("launches", "placed", launches.run),
     Pass("stage", "placed", stage.run),
     Pass("destination", "buffers", destination.run),
-    Pass("canonicalize", "buffers", "canonicalize"),
-    Pass("cse-buffers", "buffers", "cse"),
+    Pass("canonicalize", "buffers", "canonicalize,cse"),
     Pass("blocks", "buffers", blocks.run),
     Pass("plan", "planned", plan.run),
 )
@@ -70,9 +72,9 @@ def lower(
     module: ir.Module,
     target: Target,
     *,
-    dump: Callable[[str, str], None] | None = None,
+    dump: Dump | None = None,
     verify: bool = True,
-    timing: Callable[[str, float], None] | None = None,
+    timing: Timing | None = None,
     passes: tuple[Pass, ...] = PASSES,
 ) -> ir.Module:
     """Lower a traced module to the ``pto`` dialect, in place.
@@ -94,7 +96,7 @@ def lower(
     """
     lowering = Lowering(target, type_table(module.context))
     with module.context:
-        manager = _manager(lowering, dump, verify, timing, passes)
+        manager = _Steps(lowering, verify, dump, timing).manager(passes)
         trail: list[tuple[Span | None, str]] = []
         handler: Any = module.context.attach_diagnostic_handler(lambda d: _record(trail, d))
         try:
@@ -122,53 +124,55 @@ def _explain(trail: list[tuple[Span | None, str]], cause: str) -> InternalError:
     return InternalError(cause, span=span, notes=tuple(message for _, message in trail))
 
 
-def _manager(
-    lowering: Lowering,
-    dump: Callable[[str, str], None] | None,
-    verify: bool,
-    timing: Callable[[str, float], None] | None,
-    passes: tuple[Pass, ...],
-) -> PassManager:
-    manager = PassManager()
-    manager.enable_verifier(verify)
-    clock = [0.0]
+class _Steps:
+    """The passes as callbacks of MLIR's pass manager, with the clock, the verifier and the dumps between them."""
 
-    def start(op: ir.Operation, _: object) -> None:
-        clock[0] = time.perf_counter()
+    def __init__(self, lowering: Lowering, verify: bool, dump: Dump | None, timing: Timing | None) -> None:
+        self._lowering = lowering
+        self._verify = verify
+        self._dump = dump
+        self._timing = timing
+        self._level = "values"
+        self._start = 0.0
 
-    for entry in passes:
-        if isinstance(entry.run, str):
-            manager.add(start, f"before-{entry.name}")
-            manager.add(entry.run)
-        manager.add(_step(entry, lowering, clock, dump, verify, timing), entry.name)
-    return manager
+    def manager(self, passes: tuple[Pass, ...]) -> PassManager:
+        manager = PassManager()
+        # The verifier runs where a pass says that it changed something.
+        manager.enable_verifier(False)
+        for entry in passes:
+            if isinstance(entry.run, str):
+                manager.add(self._begin, f"before-{entry.name}")
+                for name in entry.run.split(","):
+                    manager.add(name)
+            manager.add(self._step(entry), entry.name)
+        return manager
+
+    def _begin(self, op: ir.Operation, _: object) -> None:
+        self._start = time.perf_counter()
+
+    def _step(self, entry: Pass) -> Callable[[ir.Operation, object], None]:
+        def step(op: ir.Operation, _: object) -> None:
+            module = op.operation
+            changed = True
+            if not isinstance(entry.run, str):
+                self._start = time.perf_counter()
+                with ir.Location.unknown():
+                    changed = entry.run(module, self._lowering)
+            if changed:
+                self._lowering.changed()
+            if self._timing is not None:
+                self._timing(entry.name, time.perf_counter() - self._start)
+            if self._verify and (changed or entry.level != self._level):
+                module.verify()
+                _check(module, entry, self._lowering)
+            self._level = entry.level
+            if self._dump is not None:
+                self._dump(entry.name, str(module.get_asm(enable_debug_info=False)))
+
+        return step
 
 
-def _step(
-    entry: Pass,
-    lowering: Lowering,
-    clock: list[float],
-    dump: Callable[[str, str], None] | None,
-    verify: bool,
-    timing: Callable[[str, float], None] | None,
-) -> Callable[[ir.Operation, object], None]:
-    def step(op: ir.Operation, _: object) -> None:
-        module = op.operation
-        if not isinstance(entry.run, str):
-            clock[0] = time.perf_counter()
-            with ir.Location.unknown():
-                entry.run(module, lowering)
-        if timing is not None:
-            timing(entry.name, time.perf_counter() - clock[0])
-        if verify:
-            _verify(module, entry, lowering)
-        if dump is not None:
-            dump(entry.name, str(module.get_asm(enable_debug_info=False)))
-
-    return step
-
-
-def _verify(module: ir.Operation, entry: Pass, lowering: Lowering) -> None:
+def _check(module: ir.Operation, entry: Pass, lowering: Lowering) -> None:
     try:
         if entry.level in ("values", "flat", "placed"):
             verify_values(module, lowering, flat=entry.level != "values", placed=entry.level == "placed")

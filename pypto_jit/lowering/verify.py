@@ -17,7 +17,7 @@ from pypto_jit.errors import DTypeError, InternalError, LayoutError, PyptoError,
 from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.layouts import is_column
 from pypto_jit.lowering.lowering import Lowering
-from pypto_jit.lowering.tree import Node, functions, read
+from pypto_jit.lowering.tree import Node
 from pypto_jit.targets import ROW_ALIGNMENT, Space, Target
 
 _CUBE_OPERANDS = {"lhs": Space.LEFT, "rhs": Space.RIGHT, "bias": Space.BIAS, "acc": Space.ACC}
@@ -36,8 +36,8 @@ def verify_values(module: ir.Operation, lowering: Lowering, *, flat: bool, place
         DTypeError, ShapeError, LayoutError: an operation that breaks the rule of its row, with its line.
     """
     checked = lowering.types.verified
-    for function in functions(module):
-        for node in read(function).walk():
+    for _, body in lowering.bodies(module):
+        for node in body.walk():
             if node.row is None:
                 continue
             key = (flat, placed, lowering.target.name, node.name, *(v.type for v in node.operands + node.results))

@@ -121,4 +121,7 @@ def _concat(call: Call) -> Tile:
 
 @meaning("move")
 def _move(call: Call) -> Tile:
-    return call.operands[0]
+    tile = call.operands[0]
+    if tile.dtype == call.tile.dtype:
+        return tile
+    return embed(convert(tile.box(), tile.dtype, call.tile.dtype, "rint"), tile.shape, call.tile.dtype)

@@ -8,16 +8,15 @@ from __future__ import annotations
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.lowering import Lowering
-from pypto_jit.lowering.tree import Body, Node, functions, read, trip_count
+from pypto_jit.lowering.tree import Body, Node, trip_count
 
 PARALLEL = "pypto.parallel"
 TRIPS = "pypto.trips"
 
 
-def run(module: ir.Operation, lowering: Lowering) -> None:
+def run(module: ir.Operation, lowering: Lowering) -> bool:
     """Turn the parallel loop of each function into a block-strided loop and note how many iterations it has."""
-    for function in functions(module):
-        body = read(function)
+    for function, body in lowering.bodies(module):
         loop = _dealt_loop(body)
         trips = 1
         if loop is not None:
@@ -28,6 +27,7 @@ def run(module: ir.Operation, lowering: Lowering) -> None:
             if PARALLEL in node.op.attributes:
                 del node.op.attributes[PARALLEL]
         function.attributes[TRIPS] = ir.IntegerAttr.get(lowering.types.i64, trips)
+    return True
 
 
 def _dealt_loop(body: Body) -> Node | None:

@@ -19,21 +19,23 @@ from pypto_jit.errors import LayoutError, ShapeError
 from pypto_jit.lowering.attributes import numbers
 from pypto_jit.lowering.layouts import is_column
 from pypto_jit.lowering.lowering import Lowering
-from pypto_jit.lowering.tree import Node, constant, functions, read
+from pypto_jit.lowering.tree import Body, Node, constant
 from pypto_jit.targets import ROW_ALIGNMENT
 
 _ELEMENTWISE = {"max": "maximum", "min": "minimum"}
 
 
-def run(module: ir.Operation, lowering: Lowering) -> None:
-    """Rewrite the column vectors of every function.
+def run(module: ir.Operation, lowering: Lowering) -> bool:
+    """Rewrite the column vectors of every function; whether there were any.
 
     Raises:
         ShapeError: a strided column whose only column may be empty.
         LayoutError: a column in global memory that cannot be gathered or scattered in its dtype.
     """
-    for function in functions(module):
-        _Columns(lowering).rewrite(function)
+    changed = False
+    for _, body in lowering.bodies(module):
+        changed |= _Columns(lowering).rewrite(body)
+    return changed
 
 
 class _Columns:
@@ -56,11 +58,19 @@ class _Columns:
             "store": self._store,
         }
 
-    def rewrite(self, function: ir.Operation) -> None:
-        for node in read(function).walk():
+    def rewrite(self, body: Body) -> bool:
+        nodes = list(body.walk())
+        if not any(self._concerns(node) for node in nodes):
+            return False
+        for node in nodes:
             rewrite = self._rewrites.get(node.row.rule) if node.row is not None else None
             if rewrite is not None:
                 rewrite(node)
+        return True
+
+    def _concerns(self, node: Node) -> bool:
+        values = (*node.operands, *node.results)
+        return node.row is not None and (node.row.rule == "reshape" or any(self._is_column(v) for v in values))
 
     # Values
 

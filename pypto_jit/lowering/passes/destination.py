@@ -19,24 +19,25 @@ from pypto_jit.lowering.buffers import STATIC, Buffers, Extents, TileRef
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.layouts import as_column, lies_consecutively, transposed
 from pypto_jit.lowering.lowering import Lowering
-from pypto_jit.lowering.tree import Body, Node, carried, functions, read
+from pypto_jit.lowering.tree import Body, Node, carried
 from pypto_jit.lowering.views import Tensors
 
 
-def run(module: ir.Operation, lowering: Lowering) -> None:
+def run(module: ir.Operation, lowering: Lowering) -> bool:
     """Convert every function of the module in place."""
-    for function in functions(module):
-        _Conversion(function, lowering).convert()
+    for function, body in lowering.bodies(module):
+        _Conversion(function, body, lowering).convert()
     del module.attributes["pypto.target"]
     module.attributes["pto.target_arch"] = ir.StringAttr.get(lowering.target.name)
+    return True
 
 
 class _Conversion:
-    def __init__(self, function: ir.Operation, lowering: Lowering) -> None:
+    def __init__(self, function: ir.Operation, body: Body, lowering: Lowering) -> None:
         self._function = function
         self._types = lowering.types
         self._target = lowering.target
-        self._body = read(function)
+        self._body = body
         self._emitter = Emitter(self._body.block, lowering.types)
         self._buffers = Buffers(self._body, self._emitter, lowering.target)
         self._tensors = Tensors(function, self._emitter)

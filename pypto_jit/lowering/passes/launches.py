@@ -9,21 +9,22 @@ memory it may be, nothing is split and the kernel runs as one block.
 from __future__ import annotations
 
 from pypto_jit._mlir import ir
-from pypto_jit.lowering.attributes import symbol
+from pypto_jit.lowering.attributes import KERNEL, symbol
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.memory_order import may_be_same
 from pypto_jit.lowering.passes.blocks import PARALLEL
 from pypto_jit.lowering.slices import Program, Slice, SliceWriter
-from pypto_jit.lowering.tree import Node, functions, read
+from pypto_jit.lowering.tree import Body, Node
 
 
-def run(module: ir.Operation, lowering: Lowering) -> None:
-    """Split every function of the module that has several parallel loops."""
-    for function in functions(module):
-        program = Program(function, read(function))
-        groups = _groups(program)
+def run(module: ir.Operation, lowering: Lowering) -> bool:
+    """Split every function of the module that has several parallel loops; whether there was one."""
+    changed = False
+    for function, body in lowering.bodies(module):
+        groups = _groups(body)
         if len(groups) < 2:
             continue
+        program = Program(function, body)
         slices = [Slice(program, {}) for _ in groups]
         for part, group in zip(slices, groups, strict=True):
             part.keep(_stores(group))
@@ -31,8 +32,11 @@ def run(module: ir.Operation, lowering: Lowering) -> None:
             continue
         name = symbol(function)
         for k, part in enumerate(slices):
-            SliceWriter(part, {}).write(f"{name}_{k}", function)
+            part_function = SliceWriter(part, {}).write(f"{name}_{k}", function)
+            part_function.attributes[KERNEL] = function.attributes["sym_name"]
         function.erase()
+        changed = True
+    return changed
 
 
 def _stores(group: list[Node]) -> list[Node]:
@@ -43,12 +47,12 @@ def _stores(group: list[Node]) -> list[Node]:
     return found
 
 
-def _groups(program: Program) -> list[list[Node]]:
+def _groups(body: Body) -> list[list[Node]]:
     """The top-level operations that store, those between two parallel loops together."""
     groups: list[list[Node]] = []
     joins = False
     parallel = 0
-    for node in program.body.nodes:
+    for node in body.nodes:
         if not _stores([node]):
             continue
         alone = PARALLEL in node.op.attributes

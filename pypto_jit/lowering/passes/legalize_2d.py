@@ -14,21 +14,22 @@ from pypto_jit.dialects.types import DYNAMIC, TileType
 from pypto_jit.errors import ShapeError
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.spans import span_of_location
-from pypto_jit.lowering.tree import Body, Node, functions, read
+from pypto_jit.lowering.tree import Body, Node
 from pypto_jit.lowering.types import TypeTable
 
 
-def run(module: ir.Operation, lowering: Lowering) -> None:
-    """Flatten the tiles of every function.
+def run(module: ir.Operation, lowering: Lowering) -> bool:
+    """Flatten the tiles of every function; whether there were any to flatten.
 
     Raises:
         ShapeError: a tile whose valid region is no prefix of its rows any more once they are flattened.
     """
-    for function in functions(module):
-        body = read(function)
+    changed = False
+    for _, body in lowering.bodies(module):
         values = [v for v in _values(body) if _needs(v, lowering.types)]
         if not values:
             continue
+        changed = True
         nodes = list(body.walk())
         for node in nodes:
             if node.name == "pypto.store":
@@ -41,6 +42,7 @@ def run(module: ir.Operation, lowering: Lowering) -> None:
             if node.name == "pypto.reshape" and node.results[0].type == node.op.operands[0].type:
                 node.results[0].replace_all_uses_with(node.op.operands[0])
                 node.op.erase()
+    return changed
 
 
 def _values(body: Body) -> list[ir.Value]:

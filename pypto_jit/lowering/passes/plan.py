@@ -12,7 +12,7 @@ from pypto_jit.errors import CapacityError
 from pypto_jit.lowering.layouts import round_up
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.spans import span_of
-from pypto_jit.lowering.tree import Body, Node, functions, read
+from pypto_jit.lowering.tree import Body, Node
 from pypto_jit.targets import KIB, Space, Target
 
 # Whole cache lines for the CPU, where there is room for it.
@@ -49,20 +49,21 @@ class Buffer:
         return self.start <= other.end and other.start <= self.end
 
 
-def run(module: ir.Operation, lowering: Lowering) -> None:
+def run(module: ir.Operation, lowering: Lowering) -> bool:
     """Set ``addr`` and ``buffer`` of every handle of every function.
 
     Raises:
         CapacityError: the tiles alive at one moment do not fit their memory.
     """
-    for function in functions(module):
-        buffers = _lifetimes(read(function), lowering)
+    for _, body in lowering.bodies(module):
+        buffers = _lifetimes(body, lowering)
         _inherit(buffers)
         for space in Space:
             mine = [b for b in buffers if b.type.space is space and b.start >= 0]
             if mine:
                 _place(mine, space, lowering.target)
         _write(buffers, lowering)
+    return True
 
 
 def _lifetimes(body: Body, lowering: Lowering) -> list[Buffer]:

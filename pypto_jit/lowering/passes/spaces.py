@@ -14,36 +14,38 @@ from pypto_jit.dialects.types import TileType
 from pypto_jit.dtypes import FP16, FP32, DType
 from pypto_jit.errors import LayoutError
 from pypto_jit.lowering.lowering import Lowering
-from pypto_jit.lowering.tree import Node, functions, read
+from pypto_jit.lowering.tree import Body, Node
 from pypto_jit.targets import Space
 
 _PLACES = {"lhs": Space.LEFT, "rhs": Space.RIGHT, "bias": Space.BIAS}
 _VIEWS = frozenset({"pypto.transpose", "pypto.transpose_view"})
 
 
-def run(module: ir.Operation, lowering: Lowering) -> None:
-    """Insert the moves of every function.
+def run(module: ir.Operation, lowering: Lowering) -> bool:
+    """Insert the moves of every function; whether there is cube work that may need some.
 
     Raises:
         LayoutError: an operand lies where no move leads from.
     """
-    for function in functions(module):
-        _Placement(function, lowering).place()
+    changed = False
+    for _, body in lowering.bodies(module):
+        changed |= _Placement(body, lowering).place()
+    return changed
 
 
 class _Placement:
-    def __init__(self, function: ir.Operation, lowering: Lowering) -> None:
+    def __init__(self, body: Body, lowering: Lowering) -> None:
         self._types = lowering.types
         self._target = lowering.target
-        self._nodes = [node for node in read(function).walk() if node.row is not None or node.bodies]
+        self._nodes = [node for node in body.walk() if node.row is not None or node.bodies]
         self._made: dict[tuple, ir.Value] = {}
         self._users: dict[ir.Value, list[tuple[Node, int]]] = {}
         self._maker: dict[ir.Value, Node] = {}
         self._gone: set[Node] = set()
 
-    def place(self) -> None:
+    def place(self) -> bool:
         if all(self._tile_space(v) in (Space.VEC, None) for node in self._nodes for v in node.results):
-            return
+            return False
         for node in self._nodes:
             for result in node.results:
                 self._maker[result] = node
@@ -62,6 +64,7 @@ class _Placement:
             elif row.instruction.core == "vector":
                 for k in range(len(row.operands)):
                     self._bring(node, k, Space.VEC)
+        return True
 
     def _collect_users(self) -> None:
         for node in self._nodes:

@@ -12,14 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pypto_jit._mlir import ir
-from pypto_jit.lowering.attributes import symbol, text
+from pypto_jit.lowering.attributes import KERNEL, symbol, text
 from pypto_jit.lowering.cores import CUBE, KIND, MIXED, VECTOR, core_of, crosses, set_kind
 from pypto_jit.lowering.extents import UnknownExtentError, ValidExtents
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.memory_order import order_problem
 from pypto_jit.lowering.slices import Insertion, Program, Slice, SliceWriter
 from pypto_jit.lowering.stages import CannotStageError, Stages
-from pypto_jit.lowering.tree import Node, functions, read
+from pypto_jit.lowering.tree import Node, functions
 from pypto_jit.lowering.workspaces import (
     Workspace,
     add_arguments,
@@ -42,13 +42,12 @@ class _Part:
         return VECTOR if self.stage % 2 else CUBE
 
 
-def run(module: ir.Operation, lowering: Lowering) -> None:
-    """Split every mixed function of the module and give each function its kind and its final name."""
+def run(module: ir.Operation, lowering: Lowering) -> bool:
+    """Split every mixed function, and give each function its kind and its final name; whether any was split."""
     workspaces: list[Workspace] = []
     split: list[tuple[Program, list[_Part]]] = []
     whole: list[ir.Operation] = []
-    for function in functions(module):
-        body = read(function)
+    for function, body in lowering.bodies(module):
         cores = {core_of(node, lowering.types) for node in body.walk()} - {None}
         if len(cores) > 1:
             program = Program(function, body)
@@ -66,6 +65,7 @@ def run(module: ir.Operation, lowering: Lowering) -> None:
     for program, parts in split:
         _write(program, parts, workspaces, lowering)
     _name(functions(module))
+    return bool(split)
 
 
 def _write(program: Program, parts: list[_Part], workspaces: list[Workspace], lowering: Lowering) -> None:
@@ -75,7 +75,8 @@ def _write(program: Program, parts: list[_Part], workspaces: list[Workspace], lo
         function = writer.write(
             f"{name}_{part.stage}", program.function, lambda new: add_arguments(new, workspaces, lowering)
         )
-        function.attributes["pypto.kernel"] = program.function.attributes["sym_name"]
+        if KERNEL not in function.attributes:
+            function.attributes[KERNEL] = program.function.attributes["sym_name"]
         set_kind(function, part.kind)
     program.function.erase()
 
@@ -85,11 +86,11 @@ def _name(found: list[ir.Operation]) -> None:
     for k, function in enumerate(found):
         attributes = function.attributes
         if len(found) > 1:
-            kernel = text(function, "pypto.kernel") or symbol(function)
+            kernel = text(function, KERNEL) or symbol(function)
             kind = text(function, KIND) or "mixed"
             attributes["sym_name"] = ir.StringAttr.get(f"{kernel}_{k}_{kind}")
-        if "pypto.kernel" in attributes:
-            del attributes["pypto.kernel"]
+        if KERNEL in attributes:
+            del attributes[KERNEL]
 
 
 class _Split:
