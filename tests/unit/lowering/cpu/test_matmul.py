@@ -164,8 +164,9 @@ def test_equal_products_share_their_code():
     # One function for the product of these shapes, one for its micro-kernel.
     assert _products((32, 16, 48, 48)).count("func.func private") == 2
     assert _products((32, 16, 48, 48), (32, 16, 48, 48)).count("func.func private") == 2
-    assert _products((32, 16, 48, 48), (32, 32, 48, 48)).count("func.func private") == 3
-    # Another width of panels is another micro-kernel.
+    assert _products((32, 16, 48, 48), (48, 16, 96, 96)).count("func.func private") == 3
+    # Another row stride of Left, or another width of panels, is another micro-kernel.
+    assert _products((32, 16, 48, 48), (32, 32, 48, 48)).count("func.func private") == 4
     assert _products((32, 16, 48, 48), (32, 16, 32, 32)).count("func.func private") == 4
 
 
