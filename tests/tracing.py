@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,8 @@ from pypto_jit.lowering.context import borrowed_context
 from pypto_jit.signature import Constant, TensorSpec
 from pypto_jit.targets import A2A3, Target
 
+# Python 3.10 knows the line of an instruction, not its columns.
+COLUMNS = sys.version_info >= (3, 11)
 BY_NUMPY = {"float32": FP32}
 
 
@@ -69,3 +73,20 @@ def evaluate(kernel: Any, *arrays: numpy.ndarray, target: Target = A2A3) -> None
     """Run a kernel on float32 arrays in the interpreter; it writes into the last ones."""
     specs = [TensorSpec(a.shape, BY_NUMPY[str(a.dtype)], row_major_strides(a.shape)) for a in arrays]
     with_trace(kernel, *specs, target=target, then=lambda traced: interpret(traced.module, list(arrays)))
+
+
+def excerpt(kernel: Any, offset: int, marked: str) -> str:
+    """The two parts of an error's text that show a line of a kernel: the arrow, and the source with its caret.
+
+    Args:
+        kernel: the function.
+        offset: of the line from the first one of the function.
+        marked: what the caret is under.
+    """
+    line = kernel.__code__.co_firstlineno + offset
+    text = linecache.getline(kernel.__code__.co_filename, line).rstrip()
+    column = text.index(marked)
+    margin = " " * len(str(line))
+    place = f"{kernel.__code__.co_filename}:{line}" + (f":{column + 1}" if COLUMNS else "")
+    caret = f"  {margin} | {' ' * column}{'^' * len(marked)}\n" if COLUMNS else ""
+    return f"  --> {place}\n  {margin} |\n  {line} | {text}\n{caret}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from tests.tracing import evaluate, lines, spec
 
 import pypto_jit.language as pl
 from pypto_jit.errors import ControlFlowError, ShapeError, TraceError, UndefinedError
+from tests.tracing import evaluate, lines, spec
 
 X = spec(16, 32)
 
@@ -116,7 +116,7 @@ def test_an_untouched_value_does_not_become_a_result():
         t = pl.load(x, [0, 0], [1, 32])
         for i in pl.range(4):
             if i > 1:
-                t = t  # noqa: PLW0127
+                t = t
                 u = t + 1.0
                 pl.store(u, [i, 0], out)
 
@@ -156,7 +156,7 @@ def test_and_or_not_and_chained_comparisons():
     def kernel(x, out, on):
         for i in pl.range(16):
             t = pl.load(x, [i, 0], [1, 32])
-            if (1 <= i < 4 or i > 13) and not i == 2 and on:
+            if (1 <= i < 4 or i > 13) and i != 2 and on:
                 t = t * 0.0
             pl.store(t, [i, 0], out)
 

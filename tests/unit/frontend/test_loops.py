@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from tests.tracing import evaluate, lines, spec, with_trace
 
 import pypto_jit.language as pl
 from pypto_jit.errors import ControlFlowError, ShapeError, UndefinedError
+from tests.tracing import evaluate, excerpt, lines, spec, with_trace
 
 X = spec(16, 32)
 
@@ -178,7 +178,7 @@ def test_loops_nest_four_deep_with_branches():
 def test_plain_loops_inside_recorded_ones_unroll():
     def kernel(x, out):
         t = pl.load(x, [0, 0], [1, 32])
-        for i in pl.range(4):
+        for _i in pl.range(4):
             for factor in (1.0, 2.0, 3.0):
                 if factor == 2.0:
                     continue
@@ -198,7 +198,7 @@ def test_plain_loops_inside_recorded_ones_unroll():
 def test_for_else_runs_after_the_loop():
     def kernel(x, out):
         t = pl.load(x, [0, 0], [1, 32])
-        for i in pl.range(3):
+        for _i in pl.range(3):
             t = t + 1.0
         else:
             t = t * 2.0
@@ -258,11 +258,8 @@ class TestErrors:
         first = kernel.__code__.co_firstlineno
         assert str(caught.value) == (
             "[PYPTO-SHAPE] 't' is another kind of tile after an iteration of the loop than before\n"
-            f"  --> {__file__}:{first + 3}:21\n"
-            f"  {' ' * len(str(first))} |\n"
-            f"  {first + 3} |                 t = pl.row_sum(t)\n"
-            f"  {' ' * len(str(first))} |                     ^^^^^^^^^^^^^\n"
-            f"  found:    Tile[[16, 32], FP32, Vec] before (line {first + 1}), "
+            + excerpt(kernel, 3, "pl.row_sum(t)")
+            + f"  found:    Tile[[16, 32], FP32, Vec] before (line {first + 1}), "
             f"Tile[[16, 1], FP32, Vec] after (line {first + 3})\n"
             "  expected: one shape, dtype, memory and valid shape"
         )
@@ -322,7 +319,7 @@ class TestErrors:
     def test_replacing_an_item_of_a_list_in_a_list(self):
         def kernel(x, out):
             rows = [[pl.load(x, [0, 0], [1, 32])]]
-            for i in pl.range(2):
+            for _i in pl.range(2):
                 rows[0][0] = rows[0][0] + 1.0
             pl.store(rows[0][0], [0, 0], out)
 
@@ -397,7 +394,7 @@ class TestErrors:
     def test_a_name_read_before_it_is_bound(self):
         def kernel(x, out):
             for i in pl.range(4):
-                total = total + pl.load(x, [i, 0], [1, 32])  # noqa: F821, F823
+                total = total + pl.load(x, [i, 0], [1, 32])  # noqa: F821
             pl.store(total, [0, 0], out)
 
         with pytest.raises(UndefinedError) as caught:
@@ -408,7 +405,7 @@ class TestErrors:
     def test_a_caught_exception_must_not_leave_a_body_open(self):
         def kernel(x, out):
             try:
-                for i in pl.range(4):
+                for _ in pl.range(4):
                     raise KeyError
             except KeyError:
                 pass
