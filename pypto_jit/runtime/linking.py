@@ -76,8 +76,8 @@ class SharedObject:
 
     library: Any
 
-    def address(self, symbol: str) -> int:
-        """Where a symbol is.
+    def __getitem__(self, symbol: str) -> int:
+        """The address of a symbol.
 
         Raises:
             LaunchError: there is no such symbol.

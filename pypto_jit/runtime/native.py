@@ -18,7 +18,7 @@ import tvm_ffi
 from pypto_jit import abi
 from pypto_jit.abi import Binding
 from pypto_jit.errors import LaunchError
-from pypto_jit.runtime.linking import load_shared
+from pypto_jit.runtime.linking import SharedObject, load_shared
 from pypto_jit.runtime.threads import find_openmp
 from pypto_jit.runtime.torch_layout import find_torch_layout
 
@@ -94,17 +94,29 @@ def link(code: bytes, symbols: Sequence[str]) -> Any:
             raise LaunchError(f"object code does not link: {error}") from error
 
 
-def load_entry(code: bytes, *, release_gil: bool = True) -> LoadedEntry:
-    """Link an object file and give its entry.
+def _try_shared(content: bytes | None) -> SharedObject | None:
+    """A shared object with an entry; None where it does not load here."""
+    if content is None:
+        return None
+    try:
+        shared = load_shared(content)
+        return shared if all(shared[symbol] for symbol in (abi.ENTRY_SYMBOL, abi.BINDING_SYMBOL)) else None
+    except LaunchError:
+        return None
+
+
+def load_entry(code: bytes, shared: bytes | None = None, *, release_gil: bool = True) -> LoadedEntry:
+    """Load code and give its entry.
 
     Args:
         code: a relocatable object for this processor, with the symbols `pypto_jit.abi` names.
+        shared: a shared object of it, which is preferred where it loads.
         release_gil: whether other Python threads may run during a call; not worth it for a call of a microsecond.
 
     Raises:
         LaunchError: the object does not link.
     """
-    library = link(code, (abi.ENTRY_SYMBOL, abi.BINDING_SYMBOL))
+    library = _try_shared(shared) or link(code, (abi.ENTRY_SYMBOL, abi.BINDING_SYMBOL))
     table = (ctypes.c_uint64 * len(Binding)).from_address(library[abi.BINDING_SYMBOL])
     table[:] = binding_values()
     address = library[abi.ENTRY_SYMBOL]

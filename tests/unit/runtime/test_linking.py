@@ -39,9 +39,9 @@ def object_code(text: str = MODULE) -> bytes:
 def call(shared, function, value: int) -> int:
     """Run the entry with its table filled: 3 * function(value)."""
     callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(function)
-    table = (ctypes.c_int64 * 2).from_address(shared.address("pypto_bindings"))
+    table = (ctypes.c_int64 * 2).from_address(shared["pypto_bindings"])
     table[0] = ctypes.cast(callback, ctypes.c_void_p).value or 0
-    entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(shared.address("pypto_entry"))
+    entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(shared["pypto_entry"])
     return entry(value)
 
 
@@ -55,7 +55,7 @@ def test_an_entry_calls_through_its_table():
 def test_each_load_has_data_of_its_own():
     content = link_shared(object_code())
     first, second = load_shared(content), load_shared(content)
-    assert first.address("pypto_bindings") != second.address("pypto_bindings")
+    assert first["pypto_bindings"] != second["pypto_bindings"]
     assert (call(first, lambda x: x, 1), call(second, lambda x: -x, 1)) == (3, -3)
 
 
@@ -73,7 +73,7 @@ def test_loading_needs_no_compiler(tmp_path):
         import ctypes, sys
         from pypto_jit.runtime.linking import load_shared
         shared = load_shared(open(sys.argv[1], 'rb').read())
-        address = shared.address('pypto_entry')
+        address = shared["pypto_entry"]
         print(address != 0, [m for m in ('llvmlite', 'mlir') if m in sys.modules])
     """
     done = subprocess.run(
@@ -101,7 +101,7 @@ def test_what_is_no_shared_object_does_not_load():
 def test_a_missing_symbol_is_an_error():
     shared = load_shared(link_shared(object_code()))
     with pytest.raises(LaunchError, match="no 'absent'"):
-        shared.address("absent")
+        shared["absent"]
 
 
 @needs_linker
