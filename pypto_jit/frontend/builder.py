@@ -23,6 +23,9 @@ from pypto_jit.language.values import Tensor, Tile
 from pypto_jit.targets import Target
 
 
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+
+
 class Region:
     """Where a value may be used: while the region it was made in is being traced."""
 
@@ -269,12 +272,9 @@ class Builder(Trace):
 
     def unstaged(self, message: str, hint: str) -> ControlFlowError:
         frame = user_frame()
-        # A comprehension or lambda has code of its own.
-        while frame is not None and frame.f_code.co_name.startswith("<") and not is_rewritten(frame.f_code):
-            outer = frame.f_back
-            if outer is None or outer.f_code.co_filename != frame.f_code.co_filename:
-                break
-            frame = outer
+        # Up to Python 3.11 a comprehension has code of its own.
+        while frame is not None and frame.f_code.co_name in _COMPREHENSIONS:
+            frame = frame.f_back
         if frame is not None and not is_rewritten(frame.f_code):
             return SourceUnavailableError(
                 message + f", and the source of '{frame.f_code.co_name}' is not available",

@@ -52,7 +52,7 @@ def _search(tree: ast.Module | None, code: CodeType) -> Definition | None:
     kinds = (ast.Lambda,) if code.co_name == "<lambda>" else (ast.FunctionDef, ast.AsyncFunctionDef)
     found = [node for node in ast.walk(tree) if isinstance(node, kinds) and _matches(node, code)]
     if len(found) > 1:
-        found = [node for node in found if node.col_offset == _column(code)]
+        found = [node for node in found if _starts_with(node.body, code)]
     return found[0] if len(found) == 1 else None
 
 
@@ -71,8 +71,10 @@ def _matches(node: Definition, code: CodeType) -> bool:
     return line == code.co_firstlineno and tuple(names) == code.co_varnames[:count]
 
 
-def _column(code: CodeType) -> int:
-    """The column a lambda's body starts in, less that of its ``lambda``: unknown before Python 3.11."""
-    positions = getattr(code, "co_positions", None)
-    columns = [p[2] for p in positions() if p[2] is not None and p[0] == code.co_firstlineno] if positions else []
-    return min(columns, default=-1)
+def _starts_with(body: ast.expr | list[ast.stmt], code: CodeType) -> bool:
+    """Whether code begins where the body of a lambda does; no code does before Python 3.11, which has no columns."""
+    if isinstance(body, list) or not hasattr(code, "co_positions"):
+        return False
+    # An instruction without width belongs to no expression.
+    places = [(p[0], p[2]) for p in code.co_positions() if None not in p and p[2] != p[3]]
+    return min(places, default=None) == (body.lineno, body.col_offset)
