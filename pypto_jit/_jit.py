@@ -12,16 +12,16 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 from pypto_jit._declaration import check_kernel, declared_parameters
 from pypto_jit.errors import ArgumentError, DecoratorError, LaunchError, PyptoError
 from pypto_jit.options import ExecutionMode, RunConfig
-from pypto_jit.runtime.arguments import OMITTED, TensorArgument, allocate
+from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocate
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.binding import Binder, BoundCall
-from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, constant_guard
+from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, HotPaths, constant_guard
 from pypto_jit.runtime.launch import OverlappingInputs, as_array, check_autograd, launch, native_guards_see_torch
 from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 from pypto_jit.targets import BY_NAME
@@ -76,7 +76,7 @@ class _Specialization:
     program: CompiledProgram
     reads: tuple[Read, ...]
     first_calls: int
-    codes: dict[tuple[Any, ...], CodeType] = field(default_factory=dict)
+    paths: dict[tuple[Any, ...], HotPath] = field(default_factory=dict)
 
 
 class JitFunction:
@@ -96,6 +96,7 @@ class JitFunction:
         self._collect = GeneratedCaller(original, lambda *bound: bound).function
         self._specializations: dict[tuple[Any, ...], list[_Specialization]] = {}
         self._misses = 0
+        self._hot = HotPaths()
         self._unlock()
         self.function = functools.update_wrapper(self._caller.function, original)
         for name in ("lower", "compile", "interpret", "cache_info", "cache_clear"):
@@ -163,40 +164,48 @@ class JitFunction:
         except OverlappingInputs as overlap:
             copies = {program.tensors[k].name: copy for k, copy in overlap.copies.items()}
             with_copies = [copies.get(name, values.get(name, value)) for name, value in call.values.items()]
-            return self._run(self._binder.bind(with_copies), config)
+            self._run(self._binder.bind(with_copies), config)
+            return returned(program.returns, values)
         if config is self._config:
             self._make_hot(specialization, call, arguments)
         return returned(program.returns, values)
 
     def _make_hot(self, specialization: _Specialization, call: BoundCall, arguments: Sequence[TensorArgument]) -> None:
-        """Let the generated code go straight to this specialization for calls like this one."""
-        program = specialization.program
+        """Let the generated code try this specialization for calls like this one, before it takes the slow path."""
+        tensors = specialization.program.tensors
         kinds = tuple(
             (info.name, ALLOCATED if call.values[info.name] is OMITTED else argument.kind)
-            for info, argument in zip(program.tensors, arguments, strict=True)
+            for info, argument in zip(tensors, arguments, strict=True)
         )
-        library = call.library
-        key = (kinds, library)
-        code = specialization.codes.get(key)
-        if code is None:
-            guards = [constant_guard(n, a.value) for n, a in call.arguments.items() if isinstance(a, Constant)]
-            path = HotPath(
-                entry=program.entry,
-                tensors=kinds,
-                guards=(*guards, *(Guard(*read.guard()) for read in specialization.reads)),
-                written=frozenset(info.name for info in program.tensors if info.direction != "in"),
-                returns=program.returns,
-                parallel=program.parallel,
-                native_torch=native_guards_see_torch(),
-                allocators=tuple(
-                    (info.name, functools.partial(allocate, info.spec, library))
-                    for info, (_, kind) in zip(program.tensors, kinds, strict=True)
-                    if kind == ALLOCATED
-                ),
-                threads=self._config.threads,
-            )
-            code = specialization.codes[key] = self._caller.prepare(path)
-        self._caller.install(code)
+        key = (kinds, call.library)
+        with self._lock:
+            path = specialization.paths.get(key)
+            if path is None:
+                path = specialization.paths[key] = self._hot_path(specialization, call, kinds)
+            if self._hot.admit(path):
+                self._caller.install(self._hot.paths)
+
+    def _hot_path(
+        self, specialization: _Specialization, call: BoundCall, kinds: tuple[tuple[str, str], ...]
+    ) -> HotPath:
+        program, library = specialization.program, call.library
+        only_torch = all(kind in (TORCH, ALLOCATED) for _, kind in kinds) and library == TORCH
+        guards = [constant_guard(n, a.value) for n, a in call.arguments.items() if isinstance(a, Constant)]
+        return HotPath(
+            entry=(program.torch_entry if only_torch else None) or program.entry,
+            tensors=kinds,
+            guards=(*guards, *(Guard(*read.guard()) for read in specialization.reads)),
+            written=frozenset(info.name for info in program.tensors if info.direction != "in"),
+            returns=program.returns,
+            parallel=program.parallel,
+            native_torch=native_guards_see_torch(),
+            allocators=tuple(
+                (info.name, functools.partial(allocate, info.spec, library))
+                for info, (_, kind) in zip(program.tensors, kinds, strict=True)
+                if kind == ALLOCATED
+            ),
+            threads=self._config.threads,
+        )
 
     # Specializations
 
@@ -277,7 +286,8 @@ class JitFunction:
     def cache_clear(self) -> None:
         """See `Kernel.cache_clear`."""
         with self._lock:
-            self._caller.install(None)
+            self._hot = HotPaths()
+            self._caller.install(())
             self._specializations = {}
             self._misses = 0
 

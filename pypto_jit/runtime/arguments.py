@@ -30,6 +30,7 @@ class Omitted:
 OMITTED = Omitted()
 
 TORCH = "torch"
+SUBCLASS = "subclass"
 NUMPY = "numpy"
 FOREIGN = "foreign"
 
@@ -40,7 +41,8 @@ _SUPPORTED = ", ".join(dtype.torch for dtype in ALL)
 
 @dataclass(frozen=True)
 class TensorArgument:
-    """A tensor of a call: its specification, and which library's it is (`TORCH`, `NUMPY` or `FOREIGN`)."""
+    """A tensor of a call: its specification, and what it is an object of: torch's own types (`TORCH`) or a
+    subclass of theirs (`SUBCLASS`), NumPy's (`NUMPY`), another library's (`FOREIGN`)."""
 
     spec: TensorSpec
     kind: str
@@ -95,13 +97,14 @@ def inspect_tensor(name: str, value: Any) -> TensorArgument:
 
 def _inspect_torch(name: str, value: torch.Tensor) -> TensorArgument:
     _check_backing(name, value)
+    kind = TORCH if type(value) in (torch.Tensor, torch.nn.Parameter) else SUBCLASS
     # A negative view is passed as a copy with its signs applied, whose strides may be others.
     value = value.resolve_neg()
     dtype = _BY_TORCH.get(value.dtype)
     if dtype is None:
         raise _bad_dtype(name, value.dtype, _nearest(name, value))
     _check_alignment(name, value.data_ptr(), dtype, value.numel())
-    return TensorArgument(canonical_spec(tuple(value.shape), dtype, value.stride()), TORCH)
+    return TensorArgument(canonical_spec(tuple(value.shape), dtype, value.stride()), kind)
 
 
 def _nearest(name: str, value: torch.Tensor) -> str:

@@ -1,10 +1,10 @@
 """Writes the Python function that a user calls: the kernel's own signature around the native entry.
 
 A generated function costs half of what a ``__call__(*args, **kwargs)`` method does. It is one function object for the
-life of the kernel, and its code is replaced when another specialization becomes the hot one. The code holds what the
-entry cannot see: constants, recorded reads, whether gradients are recorded, and which library a tensor is of. Whatever
-does not fit, and every exception, leads to the slow path, which finds or makes the right specialization or says what is
-wrong.
+life of the kernel, and its code is replaced when other specializations become hot. The code tries a few, and for each
+holds what the entry cannot see: constants, recorded reads, whether gradients are recorded, and which library a tensor
+is of. Whatever does not fit, and every exception, leads to the slow path, which finds or makes the right specialization
+or says what is wrong.
 
 The objects the code works with are constants of the code object, so that one assignment replaces all at once, also
 under the feet of other threads, and so that the function's globals are the kernel's own: a recorded read of a global is
@@ -18,7 +18,7 @@ import itertools
 import linecache
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
@@ -27,7 +27,7 @@ import numpy
 import torch
 
 from pypto_jit.dtypes import DType
-from pypto_jit.runtime.arguments import NUMPY, OMITTED, TORCH, constant_key
+from pypto_jit.runtime.arguments import NUMPY, OMITTED, SUBCLASS, TORCH, constant_key
 from pypto_jit.runtime.artifact import Returns
 from pypto_jit.runtime.threads import thread_count
 
@@ -60,7 +60,7 @@ def constant_guard(name: str, value: Any) -> Guard:
     return Guard(f"{{0}}('{name}', {name}) == {{1}}", (constant_key, constant_key(name, value)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HotPath:
     """What the generated code does without the slow path's help.
 
@@ -87,6 +87,34 @@ class HotPath:
     threads: int | None = None
 
 
+class HotPaths:
+    """The few paths that the generated code tries in order; all others take the slow path.
+
+    A path is admitted while there is room. Later it replaces the oldest once it has taken the slow path often enough to
+    make up for the code to be generated.
+    """
+
+    MOST = 4
+    PATIENCE = 16
+
+    def __init__(self) -> None:
+        self.paths: list[HotPath] = []
+        self._waiting: dict[HotPath, int] = {}
+
+    def admit(self, path: HotPath) -> bool:
+        """Note that a path took the slow path; whether the paths to try have changed."""
+        if path in self.paths:
+            return False
+        if len(self.paths) == self.MOST:
+            self._waiting[path] = self._waiting.get(path, 0) + 1
+            if self._waiting[path] < self.PATIENCE:
+                return False
+            self._waiting.clear()
+            self.paths.pop(0)
+        self.paths.append(path)
+        return True
+
+
 class _Source:
     """Lines of source, and the objects that stand-ins in them are replaced by.
 
@@ -107,6 +135,11 @@ class _Source:
     def expression(self, guard: Guard) -> str:
         """A guard's condition."""
         return guard.template.format(*map(self.constant, guard.values))
+
+
+def count_versions(tensors: Sequence[torch.Tensor]) -> None:
+    """Tell autograd that tensors were written, as torch's in-place operators do; inference tensors have no count."""
+    torch._C._increment_version([tensor for tensor in tensors if not tensor.is_inference()])
 
 
 def _expression(returns: Returns, local: Mapping[str, str]) -> str:
@@ -169,39 +202,43 @@ class GeneratedCaller:
         code = next(constant for constant in module.co_consts if isinstance(constant, CodeType))
         return code.replace(co_consts=tuple(source.objects.get(c, c) if type(c) is str else c for c in code.co_consts))
 
-    def prepare(self, path: HotPath) -> CodeType:
-        """The code of a hot path."""
+    def install(self, paths: Sequence[HotPath]) -> None:
+        """Make these what a call tries, in order; none: take every call to the slow path. Safe while others call."""
+        self.function.__code__ = self._hot(paths) if paths else self._cold
+
+    def _hot(self, paths: Sequence[HotPath]) -> CodeType:
         p, source = self._prefix, _Source(self._prefix)
-        conditions = [f"not {p}extra", f"not {p}named", *self._conditions(path, source)]
-        # The parameter of an output that is left out keeps saying so, for the slow path.
-        local = {name: f"{p}new_{name}" for name, _ in path.allocators}
-        body = [f"{local[name]} = {source.constant(allocator)}()" for name, allocator in path.allocators]
-        arguments = [local.get(name, name) for name, _ in path.tensors]
-        if path.parallel:
-            arguments.append(str(path.threads) if path.threads else f"{source.constant(thread_count)}()")
-        body.append(f"{p}result = {source.constant(path.entry)}({', '.join(arguments)})")
-        recorded = " or ".join(f"{name}.requires_grad" for name, kind in path.tensors if kind == TORCH)
-        if recorded:
-            grad = source.constant(torch.is_grad_enabled)
-            body = [f"if not ({grad}() and ({recorded})):", *("    " + line for line in body)]
-        if not path.native_torch:
-            body += self._count_versions(path, source)
-        lines = [
-            f"{p}result = 0",
-            "try:",
-            f"    if {' and '.join(conditions)}:",
-            *("        " + line for line in body),
-            f"except {source.constant(Exception)}:",
-            f"    {p}result = 0",
-            f"if {p}result is None:",
-            f"    return {_expression(path.returns, local)}",
+        lines = [f"if not {p}extra and not {p}named:", "    try:"]
+        for path in paths:
+            lines += ["        " + line for line in self._path(path, source)]
+        lines += [
+            f"    except {source.constant(Exception)}:",
+            "        pass",
             f"return {self._slow_call(source)}",
         ]
         return self._compile(source, lines)
 
-    def install(self, code: CodeType | None) -> None:
-        """Make this what a call does; None: take every call to the slow path. Safe while other threads call."""
-        self.function.__code__ = code or self._cold
+    def _path(self, path: HotPath, source: _Source) -> list[str]:
+        """The lines that try one path, and return where it fits."""
+        # The parameter of an output that is left out keeps saying so, for the slow path.
+        local = {name: f"{self._prefix}new_{name}" for name, _ in path.allocators}
+        lines = [f"{local[name]} = {source.constant(allocator)}()" for name, allocator in path.allocators]
+        arguments = [local.get(name, name) for name, _ in path.tensors]
+        if path.parallel:
+            arguments.append(str(path.threads) if path.threads else f"{source.constant(thread_count)}()")
+        lines.append(f"if {source.constant(path.entry)}({', '.join(arguments)}) is None:")
+        if not path.native_torch:
+            written = "".join(f"{name}, " for name, kind in path.tensors if name in path.written and kind == TORCH)
+            lines += [f"    {source.constant(count_versions)}(({written}))"] if written else []
+        lines.append(f"    return {_expression(path.returns, local)}")
+        recorded = " or ".join(f"{name}.requires_grad" for name, kind in path.tensors if kind in (TORCH, SUBCLASS))
+        if recorded:
+            head = f"if not ({source.constant(torch.is_grad_enabled)}() and ({recorded})):"
+            lines = [head, *("    " + line for line in lines)]
+        conditions = self._conditions(path, source)
+        if conditions:
+            lines = [f"if {' and '.join(conditions)}:", *("    " + line for line in lines)]
+        return lines
 
     def _conditions(self, path: HotPath, source: _Source) -> list[str]:
         guards = list(path.guards)
@@ -210,15 +247,9 @@ class GeneratedCaller:
                 guards.append(Guard(f"{name} is {{0}}", (OMITTED,)))
             elif kind == NUMPY:
                 guards.append(Guard(f"{{0}}({name}) is {{1}}", (type, numpy.ndarray)))
-            elif kind != TORCH:
+            elif kind not in (TORCH, SUBCLASS):
                 guards.append(Guard(f"not {{0}}({name}, {{1}})", (isinstance, torch.Tensor)))
             elif not path.native_torch:
                 kinds = f"({{0}}({name}) is {{1}} or {{0}}({name}) is {{2}})"
                 guards.append(Guard(f"{kinds} and not {name}.is_neg()", (type, torch.Tensor, torch.nn.Parameter)))
         return [source.expression(guard) for guard in guards]
-
-    def _count_versions(self, path: HotPath, source: _Source) -> list[str]:
-        listed = "".join(f"{name}, " for name, kind in path.tensors if name in path.written and kind == TORCH)
-        if not listed:
-            return []
-        return [f"if {self._prefix}result is None:", f"    {source.constant(torch._C._increment_version)}(({listed}))"]

@@ -17,6 +17,7 @@ from pypto_jit.runtime.arguments import (
     FOREIGN,
     NUMPY,
     OMITTED,
+    SUBCLASS,
     TORCH,
     TensorArgument,
     allocate,
@@ -25,6 +26,7 @@ from pypto_jit.runtime.arguments import (
     is_tensor,
 )
 from pypto_jit.runtime.artifact import CompiledProgram, returned
+from pypto_jit.runtime.caller import count_versions
 from pypto_jit.runtime.native import binding_values
 from pypto_jit.runtime.threads import thread_count
 from pypto_jit.signature import ParamInfo, TensorSpec
@@ -77,7 +79,7 @@ def exchangeable(name: str, value: Any, argument: TensorArgument, written: bool)
     """
     if written:
         _check_writable(name, value, argument.spec)
-    if argument.kind == TORCH:
+    if argument.kind in (TORCH, SUBCLASS):
         return value.resolve_neg() if value.is_neg() else value
     if argument.kind == FOREIGN:
         return value
@@ -162,12 +164,8 @@ def launch(
     if result is not None:
         raise failure(program, result)
     if not native_guards_see_torch():
-        _count_versions(program.tensors, values)
-
-
-def _count_versions(infos: Sequence[ParamInfo], values: Sequence[Any]) -> None:
-    written = [v for info, v in zip(infos, values, strict=True) if info.direction != "in"]
-    torch._C._increment_version([v for v in written if isinstance(v, torch.Tensor) and not v.is_inference()])
+        written = [v for info, v in zip(program.tensors, values, strict=True) if info.direction != "in"]
+        count_versions([value for value in written if isinstance(value, torch.Tensor)])
 
 
 def failure(program: CompiledProgram, result: int) -> Exception:

@@ -188,3 +188,20 @@ def find_torch_layout() -> TorchLayout | None:
             return _locate(memory)
     except (OSError, AttributeError, RuntimeError, TypeError, ValueError, _Unknown):
         return None
+
+
+@cache
+def find_object_layout() -> int | None:
+    """Offset of torch's tensor in the Python object of a tensor; None where it cannot be established."""
+    try:
+        with _memory() as memory:
+            tensors = _tensors()
+            objects = [memory.words(id(tensor), 8) for tensor in tensors]
+            for words, tensor in zip(objects, tensors, strict=True):
+                if words[1] != id(type(tensor)):
+                    raise _Unknown("another header of objects, as without a GIL")
+            return _single(
+                [8 * p for p in range(2, 8) if all(w[p] == t._cdata for w, t in zip(objects, tensors, strict=True))]
+            )
+    except (OSError, AttributeError, RuntimeError, _Unknown):
+        return None

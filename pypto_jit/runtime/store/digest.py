@@ -9,6 +9,7 @@ A leaf: it knows nothing of kernels.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
 import functools
@@ -23,6 +24,15 @@ from typing import Any
 from pypto_jit.runtime.store.attributes import follow, slot_value
 from pypto_jit.runtime.store.bytecode import UNBOUND, cell_content, chains
 from pypto_jit.runtime.store.code import encode_code, encode_leaf, sections
+from pypto_jit.runtime.store.objects import (
+    BUILT_IN,
+    BY_TEXT,
+    CALLER_FILE,
+    CLASS_NOISE,
+    is_cached,
+    is_generated,
+    is_plain,
+)
 from pypto_jit.runtime.store.scope import (
     Scope,
     UnguardableError,
@@ -35,46 +45,6 @@ from pypto_jit.runtime.store.scope import (
 
 MAXIMUM_PARTS = 20_000  # values visited for one digest: some tens of milliseconds
 MAXIMUM_BYTES = 1 << 20  # of one array
-
-_BY_TEXT = frozenset(
-    {
-        ("datetime", "date"),
-        ("datetime", "datetime"),
-        ("datetime", "time"),
-        ("datetime", "timedelta"),
-        ("decimal", "Decimal"),
-        ("numpy", "dtype"),
-        ("torch", "dtype"),
-        ("torch", "device"),
-        ("torch", "layout"),
-        ("torch", "memory_format"),
-        ("uuid", "UUID"),
-    }
-)
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE, Include/object.h
-# Entries of a class's dictionary that say nothing of what it does, or say it again.
-_CLASS_NOISE = frozenset(
-    {
-        "__dict__",
-        "__weakref__",
-        "__doc__",
-        "__annotations__",
-        "__annotate__",
-        "__annotate_func__",
-        "__annotations_cache__",
-        "__firstlineno__",
-        "__static_attributes__",
-        "__dataclass_fields__",
-        "__dataclass_params__",
-        "__match_args__",
-        "_abc_impl",
-        "__orig_bases__",
-        "__parameters__",
-        "__slotnames__",
-    }
-)
-CALLER_FILE = "<pypto_jit caller"  # how the file names of generated callers start
-_GENERATED = "<string>"  # file name of the methods that dataclasses writes
 
 
 def digest(value: Any, scope: Scope, functions: list[FunctionType] | None = None) -> str:
@@ -160,6 +130,20 @@ class _Digester:
 
     def _list(self, value: list[Any]) -> None:
         self._sequence(b"list", list.__iter__(value))
+
+    def _default(self, value: collections.defaultdict[Any, Any]) -> None:
+        self.add(value.default_factory)
+        self._mapping(value)
+
+    def _deque(self, value: collections.deque[Any]) -> None:
+        self._sequence(b"deque", (value.maxlen, *value))
+
+    def _bytes(self, value: bytearray) -> None:
+        self._emit(b"bytearray", bytes(value))
+
+    def _namespace(self, value: types.SimpleNamespace) -> None:
+        self._emit(b"namespace")
+        self._mapping(vars(value))
 
     def _slice(self, value: slice | range) -> None:
         self._sequence(type(value).__name__.encode(), (value.start, value.stop, value.step))
@@ -248,7 +232,7 @@ class _Digester:
             self._emit(b"dataclass", repr(cls.__dict__.get("__dataclass_params__")).encode())
             self._sequence(b"fields", fields.values())
         for name, value in cls.__dict__.items():
-            if name in _CLASS_NOISE or (fields is not None and _is_generated(value)):
+            if name in CLASS_NOISE or (fields is not None and is_generated(value)):
                 continue
             if isinstance(cls, enum.EnumMeta) and not isinstance(value, _DEFINED):
                 continue
@@ -303,7 +287,7 @@ class _Digester:
             self._object(value)
         elif cls is logging.Logger:
             self._emit(b"logger", value.name.encode())
-        elif place in _BY_TEXT or (place[0] == "numpy" and place[1].endswith("DType")):
+        elif place in BY_TEXT or (place[0] == "numpy" and place[1].endswith("DType")):
             self._emit(b"text", *(part.encode() for part in place), repr(value).encode())
         elif place[0] in ("numpy", "ml_dtypes") and hasattr(value, "tobytes"):
             self._array(value)
@@ -324,17 +308,17 @@ class _Digester:
     def _object(self, value: Any) -> None:
         """An object of a class written in Python: its class and its state."""
         cls = type(value)
-        if not _is_plain(value):
+        if not is_plain(value):
             raise UnguardableError(f"a {cls.__module__}.{cls.__qualname__}")
         self._emit(b"object")
         self.add(cls)
-        base = next((kind for kind in _BUILT_IN if isinstance(value, kind)), None)
+        base = next((kind for kind in BUILT_IN if isinstance(value, kind)), None)
         if base in _METHODS:
             getattr(self, _METHODS[base])(dict(dict.items(value)) if base is dict else value)
         elif base is not None:
             self.add(base.__new__(base, value))
         own = getattr(value, "__dict__", None) or {}
-        self._mapping({name: item for name, item in own.items() if not _is_cached(cls, name)})
+        self._mapping({name: item for name, item in own.items() if not is_cached(cls, name)})
         for base in cls.__mro__:
             for name, descriptor in base.__dict__.items():
                 if isinstance(descriptor, types.MemberDescriptorType):
@@ -346,40 +330,15 @@ _DEFINED = (FunctionType, property, staticmethod, classmethod)
 _CACHED_FUNCTION = type(functools.lru_cache(len))
 
 
-def _is_generated(value: Any) -> bool:
-    function = getattr(value, "__wrapped__", value)
-    return isinstance(function, FunctionType) and function.__code__.co_filename == _GENERATED
-
-
-def _is_cached(cls: type, name: str) -> bool:
-    """Whether an entry of an object's dictionary only remembers the result of a property."""
-    return any(isinstance(base.__dict__.get(name), functools.cached_property) for base in cls.__mro__)
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether all of an object's state is in its ``__dict__``, its slots and the built-in value it derives from."""
-    cls = type(value)
-    if not isinstance(cls.__getattribute__, types.WrapperDescriptorType) or cls.__qualname__ == "_Environ":
-        return False
-    for base in cls.__mro__:
-        if base is object or base in _BUILT_IN:
-            continue
-        creator = base.__dict__.get("__new__")
-        if not base.__flags__ & _HEAP_TYPE or (
-            isinstance(creator, types.BuiltinFunctionType) and creator.__self__ is base
-        ):
-            return False
-        if "__slots__" not in base.__dict__ and not hasattr(value, "__dict__"):
-            return False
-    return True
-
-
-# Built-in types that classes may derive from; `object` apart.
-_BUILT_IN: tuple[type, ...] = (dict, list, tuple, set, frozenset, int, float, complex, str, bytes)
 _METHODS: dict[Any, str] = {
     tuple: "_tuple",
     list: "_list",
     dict: "_mapping",
+    collections.OrderedDict: "_mapping",
+    collections.defaultdict: "_default",
+    collections.deque: "_deque",
+    bytearray: "_bytes",
+    types.SimpleNamespace: "_namespace",
     types.MappingProxyType: "_mapping",
     set: "_set",
     frozenset: "_set",
