@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -32,21 +32,21 @@ class Read:
 
     Attributes:
         kind: ``identity``: it must hold the very object ``value``; ``contents``: `contents` of it must equal ``value``.
-        container: the namespace (a dict) or the closure cell that holds the variable.
+        container: the namespace or the closure cell that holds the variable.
         name: of the variable.
         value: what it held.
         is_global: whether the kernel's own code would find it under its name.
     """
 
     kind: str
-    container: dict[str, Any] | CellType = field(repr=False)
+    container: Mapping[str, Any] | CellType = field(repr=False)
     name: str
     value: Any
     is_global: bool = False
 
     def current(self) -> Any:
         """What the variable holds now; a value of its own kind where it holds nothing."""
-        if isinstance(self.container, dict):
+        if not isinstance(self.container, CellType):
             return self.container.get(self.name, _MISSING)
         try:
             return self.container.cell_contents
@@ -62,7 +62,7 @@ class Read:
         """`holds` as an expression; one that fails where the variable holds nothing any more."""
         if self.kind == "contents":
             return Condition("{0}()", (self.holds,))
-        if not isinstance(self.container, dict):
+        if isinstance(self.container, CellType):
             return Condition("{0}.cell_contents is {1}", (self.container, self.value))
         if self.is_global:
             return Condition(f"{self.name} is {{0}}", (self.value,))

@@ -7,6 +7,7 @@ from typing import Any
 
 # The variable through which rewritten code finds its hooks: a name that no source can contain.
 HOOKS = "pypto.hooks"
+_OF_THE_FRAME = frozenset({"super", "__class__", "locals", "vars", "dir", "eval", "exec"})
 
 
 def constant(value: Any) -> ast.Constant:
@@ -46,9 +47,10 @@ def delayed(expression: ast.expr) -> ast.Lambda:
 
 
 def cannot_be_delayed(*expressions: ast.expr) -> bool:
-    """Whether an expression binds or yields, which inside a lambda it would do elsewhere."""
+    """Whether an expression means something else inside a lambda: it binds, yields, or looks at its function's frame."""
     return any(
         isinstance(node, (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await))
+        or (isinstance(node, ast.Name) and node.id in _OF_THE_FRAME)
         for expression in expressions
         for node in ast.walk(expression)
     )
