@@ -46,6 +46,9 @@ class Product:
     def __repr__(self) -> str:
         return f"\n{self.module()}"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
     def shapes(self) -> list[tuple[int, int]]:
         """Of the left, the right, the bias and the output."""
         right = (self.steps * self.inner, self.columns)

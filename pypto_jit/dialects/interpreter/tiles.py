@@ -89,7 +89,8 @@ def meaning(*names: str) -> Callable[[Meaning], Meaning]:
 
     def register(function: Meaning) -> Meaning:
         for name in names:
-            MEANINGS[name] = function
+            # Infinities and NaN are results here, not accidents.
+            MEANINGS[name] = numpy.errstate(all="ignore")(function)
         return function
 
     return register
