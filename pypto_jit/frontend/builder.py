@@ -22,7 +22,6 @@ from pypto_jit.language.tracing import Trace
 from pypto_jit.language.values import Tensor, Tile
 from pypto_jit.targets import Target
 
-
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 

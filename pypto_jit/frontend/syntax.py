@@ -47,7 +47,7 @@ def delayed(expression: ast.expr) -> ast.Lambda:
 
 
 def cannot_be_delayed(*expressions: ast.expr) -> bool:
-    """Whether an expression means something else inside a lambda: it binds, yields, or looks at its function's frame."""
+    """Whether an expression means something else in a lambda: it binds, yields, or looks at its function's frame."""
     return any(
         isinstance(node, (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await))
         or (isinstance(node, ast.Name) and node.id in _OF_THE_FRAME)
