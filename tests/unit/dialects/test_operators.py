@@ -8,6 +8,8 @@ from pypto_jit.dialects import rules
 from pypto_jit.dialects.interpreter import MEANINGS
 from pypto_jit.dialects.operators import BY_NAME, INSTRUCTIONS, ROUND_MODES, ROWS, Operator
 from pypto_jit.dtypes import ALL
+from pypto_jit.lowering.cpu.elements import ELEMENTS, FOLDS
+from pypto_jit.lowering.cpu.kernel import ALONE
 from pypto_jit.targets import BY_NAME as TARGETS
 
 each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -73,6 +75,14 @@ def test_row_has_a_rule_and_a_numpy_meaning(row: Operator):
     assert row.rule in registered
     assert list(inspect.signature(registered[row.rule]).parameters) == ["row", "operands", "attributes", "target"]
     assert row.name in MEANINGS
+
+
+@each_row
+def test_row_with_an_instruction_runs_on_the_cpu(row: Operator):
+    if row.instruction is None:
+        return
+    reductions = {f"row_{name}" for name in FOLDS}
+    assert row.name in {*ELEMENTS, *ALONE, *reductions, "cast"}
 
 
 def test_no_rule_or_meaning_without_a_row():
