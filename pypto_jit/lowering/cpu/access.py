@@ -1,9 +1,9 @@
 """How a nest reaches global memory: directly, or through the tile's own memory where that would be wrong.
 
-Loads of a nest read while its stores already write. That is as good as loading everything first if the two boxes do not
-overlap, or are one and the same; where pointers decide, this is tested while running, and a load that fails the test is
-copied into its tile before the nest starts. Boxes whose columns turn out not to lie side by side, and stores that overlap
-an earlier store, go through their tiles as well.
+Loads of a nest read while its stores already write. That is as good as loading everything first if the two boxes do
+not overlap, or are one and the same; where pointers decide, this is tested while running, and a load that fails the
+test is copied into its tile before the nest starts. Boxes whose columns turn out not to lie side by side, and stores
+that overlap an earlier store, go through their tiles as well.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def _open(frame: Frame, number: int, step: Step) -> _Opened:
     loads = step.role is Role.LOAD
     box = instruction.operands["partition"] if loads else instruction.destination
     tile = instruction.result if loads else instruction.tile("src")
-    assert isinstance(box, Box) and step.plane is not None
+    assert isinstance(box, Box)
+    assert step.plane is not None
     inside = check_box(frame, instruction, box, tile)
     row_bytes = frame.e.mul(frame.number(step.plane.row_stride), box.view.dtype.bytes)
     return _Opened(number, step, box, tile, step.plane, box_address(frame, box), row_bytes, inside)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.cpu.emitter import Emitter, Extent
 
+# Partial results of reductions, None before the first vector.
+Sums = Sequence["ir.Value | None"]
 # From a column, with an optional mask of lanes, and the partial results so far to the next ones.
-Body = Callable[[Extent, "ir.Value | None", list[ir.Value]], list[ir.Value]]
+Body = Callable[[Extent, "ir.Value | None", Sums], list[ir.Value]]
 Combine = Callable[[ir.Value, ir.Value], ir.Value]
 
 # A body of up to so many instructions per vector handles so many vectors at once.
@@ -44,7 +46,7 @@ class Columns:
             count = self._unrolling(cost, self.multiple // self.e.lanes)
             while self.multiple % (count * self.e.lanes):
                 count //= 2
-            sums = self._loop(0, self.extent, [list(neutral) for _ in range(count)], body)
+            sums = self._loop(0, self.extent, [neutral] * count, body)
         else:
             sums = [self._ragged(cost, neutral, body)]
         return _merged(sums, combine)
@@ -61,23 +63,24 @@ class Columns:
         if rest and vectors and cost > _LARGE_BODY:
             return [self._masked(neutral, body)]
         count = self._unrolling(cost, vectors)
-        sums = [list(neutral) for _ in range(count)]
         whole = vectors // count * count
+        sums: list[Sums] = [[None] * len(neutral) for _ in range(count)]
         if whole > count:
-            sums = self._loop(0, whole * lanes, sums, body)
+            sums = [*self._loop(0, whole * lanes, [neutral] * count, body)]
         else:
             whole = 0
         for vector in range(whole, vectors):
-            sums[vector - whole] = body(vector * lanes, None, sums[vector - whole])
+            slot = (vector - whole) % count
+            sums[slot] = body(vector * lanes, None, sums[slot])
         if rest:
             sums[0] = body(vectors * lanes, self.e.first_lanes(rest), sums[0])
-        return sums
+        return [[start if s is None else s for s, start in zip(group, neutral, strict=True)] for group in sums]
 
     def _ragged(self, cost: int, neutral: list[ir.Value], body: Body) -> list[ir.Value]:
         if cost > _LARGE_BODY:
             return self._masked(neutral, body)
         whole = self.e.round_down(self.extent, self.e.lanes)
-        (sums,) = self._loop(0, whole, [list(neutral)], body)
+        (sums,) = self._loop(0, whole, [neutral], body)
         return body(whole, self.e.first_lanes(self.e.sub(self.extent, whole)), sums)
 
     def _masked(self, neutral: list[ir.Value], body: Body) -> list[ir.Value]:

@@ -6,6 +6,8 @@ float dtype and the stored integer for every integer dtype.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pypto_jit._mlir import ir
 from pypto_jit.dtypes import BF16, FP16, FP32, DType
 from pypto_jit.lowering.cpu.emitter import Emitter
@@ -67,9 +69,9 @@ def cast(e: Emitter, value: ir.Value, source: DType, target: DType, mode: str) -
     """A computed value of one dtype as a computed value of another.
 
     Args:
-        mode: ``none`` (nearest even to a float, toward zero to an integer), ``rint`` (nearest even), ``round`` (nearest,
-            ties away from zero), ``floor``, ``ceil``, ``trunc``, ``odd`` (an inexact result is the odd neighbour).
-            Floats saturate to an integer's range and NaN becomes 0; integers wrap to a narrower integer.
+        mode: ``none`` (nearest even to a float, toward zero to an integer), ``rint`` (nearest even), ``round``
+            (nearest, ties away from zero), ``floor``, ``ceil``, ``trunc``, ``odd`` (an inexact result is the odd
+            neighbour). Floats saturate to an integer's range and NaN becomes 0; integers wrap to a narrower integer.
     """
     if source == target:
         return value
@@ -120,7 +122,7 @@ def _int_to_float(e: Emitter, value: ir.Value, source: DType, target: DType, mod
     return cast(e, single, FP32, target, mode)
 
 
-def _adjust(e: Emitter, exact: ir.Value, bits: ir.Value, real: object, mode: str) -> ir.Value:
+def _adjust(e: Emitter, exact: ir.Value, bits: ir.Value, real: Callable[[ir.Value], ir.Value], mode: str) -> ir.Value:
     """Turn a result rounded to nearest even, as a pattern, into the neighbour another mode asks for.
 
     Args:
@@ -128,7 +130,6 @@ def _adjust(e: Emitter, exact: ir.Value, bits: ir.Value, real: object, mode: str
         bits: the pattern of the rounded result; stepping its magnitude gives the neighbours, up to infinity.
         real: from a pattern to ``exact``'s type.
     """
-    assert callable(real)
     element, lanes = e.shape(bits)
     one = e.constant(1, element, lanes)
     back = real(bits)

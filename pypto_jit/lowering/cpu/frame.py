@@ -88,17 +88,19 @@ class Held:
 
     def stored(self, e: Emitter) -> ir.Value:
         """As memory holds it."""
-        if self.stored_form is None:
+        known = self.stored_form
+        if known is None:
             assert self.computed_form is not None
-            self.stored_form = convert.narrow(e, self.computed_form, self.dtype)
-        return self.stored_form
+            known = self.stored_form = convert.narrow(e, self.computed_form, self.dtype)
+        return known
 
     def computed(self, e: Emitter) -> ir.Value:
         """As arithmetic takes it."""
-        if self.computed_form is None:
+        known = self.computed_form
+        if known is None:
             assert self.stored_form is not None
-            self.computed_form = convert.widen(e, self.stored_form, self.dtype)
-        return self.computed_form
+            known = self.computed_form = convert.widen(e, self.stored_form, self.dtype)
+        return known
 
     @staticmethod
     def rounded(e: Emitter, value: ir.Value, dtype: DType) -> Held:

@@ -116,9 +116,7 @@ class Group:
             return True
         if step.role is not Role.ELEMENT or step.cost > 1 or step.instruction.result.dtype != FP32:
             return False
-        return not any(
-            isinstance(s, FromStep) and self.steps[s.step].role is Role.ELEMENT for s in step.sources
-        )
+        return not any(isinstance(s, FromStep) and self.steps[s.step].role is Role.ELEMENT for s in step.sources)
 
 
 def is_fusible(instruction: Instruction) -> bool:

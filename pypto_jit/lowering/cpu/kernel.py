@@ -1,4 +1,4 @@
-"""From a planned ``pto`` module to functions that the CPU runs: one function per core function, in the module itself."""
+"""From a planned ``pto`` module to functions that the CPU runs, in the module itself."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pypto_jit._mlir import ir
 from pypto_jit.errors import InternalError
+from pypto_jit.lowering.attributes import described_arguments, number, set_arguments
 from pypto_jit.lowering.context import type_table
 from pypto_jit.lowering.cpu import cube
 from pypto_jit.lowering.cpu.description import CpuDescription
@@ -48,9 +49,10 @@ class CpuModule:
     """A module for `codegen.emit_object`.
 
     Attributes:
-        module: its functions take pointers, index arguments, workspaces, then block index, block count, arena and status;
-            attributes ``pypto.arena`` (bytes of scratch a block needs), ``pypto.trips`` (independent blocks) and
-            ``pypto.work`` (element operations in all), the latter two -1 where unknown.
+        module: its kernels take pointers, index arguments, workspaces, then block index, block count, arena and
+            status. They have the attributes ``pypto.arena`` (bytes of scratch a block needs), ``pypto.trips``
+            (independent blocks) and ``pypto.work`` (element operations in all), the latter two -1 where unknown;
+            functions without them are parts of kernels.
         checks: what a status of 1, 2, ... means: where in the user's source, and the message.
     """
 
@@ -79,10 +81,8 @@ def _lower_function(function: ir.Operation, types: TypeTable, cpu: CpuDescriptio
     program = Program(function, types)
     work = estimate(program, function)
     block = function.regions[0].blocks[0]
-    given = _argument_attributes(function, len(block.arguments))
-    extents = [
-        value for value, attributes in zip(block.arguments, given, strict=True) if "pypto.dim" in attributes
-    ]
+    given = described_arguments(function, len(block.arguments))
+    extents = [value for value, attributes in zip(block.arguments, given, strict=True) if "pypto.dim" in attributes]
     emitter = Emitter(function.context, block, cpu)
     for argument in block.arguments:
         if str(argument.type).startswith("!pto."):
@@ -99,11 +99,6 @@ def _lower_function(function: ir.Operation, types: TypeTable, cpu: CpuDescriptio
                 op.results[0].replace_all_uses_with(argument)
         op.erase()
     _finish(function, emitter, given, program.arena, work)
-
-
-def _argument_attributes(function: ir.Operation, count: int) -> list[ir.DictAttr]:
-    attributes = function.attributes
-    return list(attributes["arg_attrs"]) if "arg_attrs" in attributes else [ir.DictAttr.get({})] * count
 
 
 def _lower_block(frame: Frame, block: Block, live: dict[Instruction, Live], staging: Staging) -> None:
@@ -159,16 +154,13 @@ def _emit_alone(frame: Frame, instruction: Instruction, staging: Staging) -> Non
 
 def _finish(function: ir.Operation, e: Emitter, given: list[ir.DictAttr], arena: int, work: int) -> None:
     """Give the function its new type and attributes."""
-    block = function.regions[0].blocks[0]
-    arguments = list(block.arguments)
     own, plain = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()}), ir.DictAttr.get({})
     attributes = function.attributes
-    attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in arguments], []))
-    attributes["arg_attrs"] = ir.ArrayAttr.get([plain] * (len(given) + 2) + [own, own])
-    trips = attributes["pypto.trips"] if "pypto.trips" in attributes else e.number(-1)
+    set_arguments(function, [plain] * (len(given) + 2) + [own, own])
+    trips = number(function, "pypto.trips")
     for name in list(attributes):
         if name.startswith(("pto.", "pypto.")):
             del attributes[name]
     attributes["pypto.arena"] = e.number(arena)
-    attributes["pypto.trips"] = trips
+    attributes["pypto.trips"] = e.number(-1 if trips is None else trips)
     attributes["pypto.work"] = e.number(work)

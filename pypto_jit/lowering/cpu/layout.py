@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.cpu import convert
-from pypto_jit.lowering.cpu.columns import Columns
+from pypto_jit.lowering.cpu.columns import Columns, Sums
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.cpu.frame import Frame
 from pypto_jit.lowering.cpu.packing import transpose_block
@@ -25,13 +27,13 @@ def copy_area(frame: Frame, source: Area, target: Area, rows: Extent, columns: E
     def one_row(row: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
         first, second = address(source, row), address(target, row)
 
-        def vector(column: Extent, mask: ir.Value | None, sums: list[ir.Value]) -> list[ir.Value]:
+        def vector(column: Extent, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
             place = e.address(first, e.mul(column, source.dtype.bytes))
             value = e.load(place, convert.stored(source.dtype), e.lanes, mask)
             if source.dtype != target.dtype:
                 value = convert.narrow(e, convert.widen(e, value, source.dtype), target.dtype)
             e.store(value, e.address(second, e.mul(column, target.dtype.bytes)), mask)
-            return sums
+            return []
 
         Columns(e, columns).run(1, [], [], vector)
         return carried
@@ -49,7 +51,7 @@ def emit_concat(frame: Frame, instruction: Instruction) -> None:
     assert isinstance(width, int)
     copy_area(frame, tile_area(frame, left), whole, rows, width)
     offset = width * result.strides[1] * result.dtype.bytes
-    rest = Area(frame.e.address(whole.address, offset), whole.dtype, whole.row_stride, whole.column_stride)
+    rest = replace(whole, address=frame.e.address(whole.address, offset))
     columns = frame.bounded(right.valid[1], min(right.type.shape[1], result.type.shape[1] - width))
     copy_area(frame, tile_area(frame, right), rest, rows, columns)
 
@@ -81,9 +83,7 @@ def _transpose_blocks(frame: Frame, source: Area, target: Area, rows: int, colum
     element = convert.stored(source.dtype)
 
     def block(row: ir.Value, column: ir.Value) -> None:
-        start = e.address(
-            source.address, e.mul(e.add(e.mul(row, source.row_stride), column), size)
-        )
+        start = e.address(source.address, e.mul(e.add(e.mul(row, source.row_stride), column), size))
         loaded = [e.load(e.address(start, e.mul(source.row_stride, k * size)), element, lanes) for k in range(lanes)]
         end = e.address(target.address, e.mul(e.add(e.mul(column, target.row_stride), row), size))
         for k, vector in enumerate(transpose_block(e, loaded)):
@@ -107,6 +107,6 @@ def _rest(frame: Frame, source: Area, target: Area, rows: tuple[int, int], colum
     def shifted(area: Area) -> Area:
         e = frame.e
         offset = e.add(e.mul(area.row_stride, rows[0]), e.mul(area.column_stride, columns[0]))
-        return Area(e.address(area.address, e.mul(offset, area.dtype.bytes)), area.dtype, area.row_stride, area.column_stride)
+        return replace(area, address=e.address(area.address, e.mul(offset, area.dtype.bytes)))
 
     copy_elements(frame, shifted(source), shifted(target), rows[1] - rows[0], columns[1] - columns[0])

@@ -10,8 +10,8 @@ Live = frozenset[int]
 def live_after(body: Block) -> dict[Instruction, Live]:
     """For each instruction the buffers that some later instruction reads before anything defines them anew.
 
-    Inside a loop, later includes the next iteration. An instruction defines the whole of its destination's buffer: what it
-    leaves outside of its valid region is unspecified, so nothing may read it.
+    Inside a loop, later includes the next iteration. An instruction defines the whole of its destination's buffer: what
+    it leaves outside of its valid region is unspecified, so nothing may read it.
     """
     found: dict[Instruction, Live] = {}
     _block(body, frozenset(), found)

@@ -9,14 +9,14 @@ from pypto_jit._mlir import ir
 from pypto_jit.dtypes import DType
 from pypto_jit.lowering.cpu import convert
 from pypto_jit.lowering.cpu.access import Access, open_accesses
-from pypto_jit.lowering.cpu.columns import Columns
+from pypto_jit.lowering.cpu.columns import Columns, Sums
 from pypto_jit.lowering.cpu.elements import ELEMENTS, FOLDS, Fold, start
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.cpu.frame import Frame, Held, scalar
 from pypto_jit.lowering.cpu.fusion import FromScalar, FromStep, FromTile, Group, Role, Source, Step, row_step
 from pypto_jit.lowering.cpu.planes import tile_plane
 from pypto_jit.lowering.cpu.program import Box, Tile
-from pypto_jit.lowering.cpu.schedule import in_columns
+from pypto_jit.lowering.cpu.schedule import from_memory
 
 # Rows shorter than this are run as one where they lie one after another.
 _SHORT_ROW = 1024
@@ -105,14 +105,11 @@ class _Nest:
                 for source in step.sources:
                     if isinstance(source, FromTile) and source.kind != "row":
                         found[source.tile] = None
-                    elif isinstance(source, FromStep) and self.from_memory(source, level):
+                    elif isinstance(source, FromStep) and from_memory(self.group, source, level):
                         found[self.group.steps[source.step].instruction.result] = None
                 if step.stored and not step.per_row:
                     found[step.instruction.result] = None
         return list(found)
-
-    def from_memory(self, source: FromStep, level: int) -> bool:
-        return not self.group.steps[source.step].per_row and not in_columns(self.group, source, level)
 
     def _open_tiles(self) -> None:
         sources = [s for step in self.group.steps for s in step.sources if isinstance(s, FromTile)]
@@ -198,7 +195,7 @@ class _Nest:
             neutral.append(e.constant(start(_fold_name(steps[k]), dtype), convert.computed(dtype), e.lanes))
             combine.append(partial(_combine, self.frame, _fold(steps[k]), dtype))
 
-        def body(column: Extent, mask: ir.Value | None, sums: list[ir.Value]) -> list[ir.Value]:
+        def body(column: Extent, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
             return _Vector(self, level, state, column, mask).evaluate(sums)
 
         cost = sum(steps[k].cost for k in numbers)
@@ -236,16 +233,14 @@ class _Vector:
         self.mask = mask
         self.held: dict[object, Held] = {}
 
-    def evaluate(self, sums: list[ir.Value]) -> list[ir.Value]:
+    def evaluate(self, sums: Sums) -> list[ir.Value]:
         """Emit the steps of the pass, in program order; the next partial results of its reductions."""
         steps = self.nest.group.steps
-        following = list(sums)
-        reduction = 0
+        following: list[ir.Value] = []
         for number in self.nest.group.passes[self.level]:
             step = steps[number]
             if step.role is Role.REDUCE:
-                following[reduction] = self._reduce(step, following[reduction])
-                reduction += 1
+                following.append(self._reduce(step, sums[len(following)]))
             elif step.role is Role.STORE:
                 self._write(number, self._source(step.sources[0]), _stored_dtype(step))
             elif step.role is Role.LOAD:
@@ -256,12 +251,12 @@ class _Vector:
                 self._write(step.instruction.result, self.held[number], step.instruction.result.dtype)
         return following
 
-    def _reduce(self, step: Step, total: ir.Value) -> ir.Value:
+    def _reduce(self, step: Step, total: ir.Value | None) -> ir.Value:
         e, dtype = self.e, step.instruction.result.dtype
         value = self._source(step.sources[0]).computed(e)
         if self.mask is not None:
             value = e.select(self.mask, value, e.constant(start(_fold_name(step), dtype), *e.shape(value)))
-        return _fold(step).combine(e, dtype, [value, total])
+        return value if total is None else _fold(step).combine(e, dtype, [value, total])
 
     def _source(self, source: Source) -> Held:
         nest = self.nest
@@ -272,7 +267,7 @@ class _Vector:
         if key is not None:
             return replace(self.state.values[key])
         if isinstance(source, FromStep):
-            if not nest.from_memory(source, self.level):
+            if not from_memory(nest.group, source, self.level):
                 return self.held[source.step]
             tile = nest.group.steps[source.step].instruction.result
         else:
@@ -323,4 +318,3 @@ def _fold(step: Step) -> Fold:
 
 def _combine(frame: Frame, fold: Fold, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:
     return fold.combine(frame.e, dtype, [a, b])
-

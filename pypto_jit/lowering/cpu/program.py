@@ -1,7 +1,7 @@
 """A planned ``pto`` function as the CPU lowering sees it: tiles in an arena, boxes of tensors, instructions in blocks.
 
-Extents and offsets are ints, or the ``index`` values of the function; only emission turns the latter into 64-bit values,
-so that two extents are the same exactly where they are equal here.
+Extents and offsets are ints, or the ``index`` values of the function; only emission turns the latter into 64-bit
+values, so that two extents are the same exactly where they are equal here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pypto_jit.dialects.operators import INSTRUCTIONS, Operator
 from pypto_jit.dialects.types import DYNAMIC, PartitionType, TensorViewType, TileBufType
 from pypto_jit.dtypes import FP32, DType
 from pypto_jit.errors import InternalError
+from pypto_jit.lowering.attributes import number, text
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.spans import span_of
 from pypto_jit.lowering.tree import constant
@@ -32,7 +33,7 @@ class Tile:
     Attributes:
         type: of the handle.
         buffer: the plan's number; handles of equal number see each other's writes.
-        address: of the buffer within its space, in bytes of the CPU's arena; `Program.bases` gives where the space starts.
+        address: of the buffer within its space, in bytes; `Program.bases` gives where in the arena the space starts.
         valid: rows and columns.
     """
 
@@ -238,11 +239,10 @@ class Program:
         rows, columns = (_extent(next(dynamic)) if v == DYNAMIC else v for v in kind.valid)
         if base is not None:
             return Tile(kind, base.buffer, base.address, (rows, columns))
-        attributes = op.attributes
-        if "addr" not in attributes or "buffer" not in attributes:
+        address, buffer = number(op, "addr"), number(op, "buffer")
+        if address is None or buffer is None:
             raise InternalError("a tile buffer has no address", span=span_of(op), found=str(kind))
-        address = attributes["addr"].value * _CUBE_SCALE.get(kind.space, 1)
-        return Tile(kind, attributes["buffer"].value, address, (rows, columns))
+        return Tile(kind, buffer, address * _CUBE_SCALE.get(kind.space, 1), (rows, columns))
 
     def _instruction(self, op: ir.Operation, name: str) -> Instruction:
         values = [self._operand(v) for v in op.operands]
@@ -255,10 +255,8 @@ class Program:
         operands = dict(zip(row.instruction.inputs, values[:-1], strict=True))
         destination = values[-1]
         assert isinstance(destination, (Tile, Box))
-        mode = next((str(a.default) for a in row.attributes if a.name == "mode"), "none")
-        if "mode" in op.attributes:
-            mode = str(op.attributes["mode"].value)
-        return Instruction(op, row, operands, destination, mode)
+        default = next((str(a.default) for a in row.attributes if a.name == "mode"), "none")
+        return Instruction(op, row, operands, destination, text(op, "mode") or default)
 
     def _operand(self, value: ir.Value) -> Tile | Box | ir.Value:
         kind = self._types.of(value)

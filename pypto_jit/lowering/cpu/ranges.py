@@ -7,7 +7,7 @@ a minimum, a maximum and a loop counter can also be replaced by what bounds them
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import gcd
 
@@ -15,14 +15,17 @@ from pypto_jit._mlir import ir
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.tree import constant
 
+Choose = Callable[[list[int]], int]
+
 _DEPTH = 8
+_QUOTIENTS = ("arith.divsi", "arith.divui", "arith.floordivsi")
 _MINIMA = ("arith.minsi", "arith.minui")
 _MAXIMA = ("arith.maxsi", "arith.maxui")
 
 
 @dataclass(frozen=True)
 class Range:
-    """``lowest <= value <= highest`` (None: unknown), and ``value % modulus == remainder`` (modulus 0: exactly that)."""
+    """``lowest <= value <= highest`` (None: unknown), and ``value % modulus == remainder``."""
 
     lowest: int | None = None
     highest: int | None = None
@@ -162,6 +165,8 @@ class Ranges:
             return Range(0)
         if op.name == "pto.get_block_num":
             return Range(1)
+        if op.name in _QUOTIENTS:
+            return self._quotient(op)
         if op.name in _MINIMA or op.name in _MAXIMA:
             highest, lowest = [], []
             for operand in op.operands:
@@ -174,6 +179,16 @@ class Ranges:
             if op.name == "arith.maxsi":
                 return Range(_some(max, lowest), _all(max, highest))
         return Range()
+
+    def _quotient(self, op: ir.Operation) -> Range:
+        """A division of what is not negative by a positive constant."""
+        divisor = constant(op.operands[1])
+        form = self.linear(op.operands[0])
+        lowest = self._lowest(form)
+        if divisor is None or divisor <= 0 or lowest is None or lowest < 0:
+            return Range()
+        highest = self._lowest(form.times(-1))
+        return Range(lowest // divisor, None if highest is None else -highest // divisor)
 
     def _counter(self, loop: ir.Operation) -> Range:
         start, stop, step = (self.linear(v) for v in loop.operands[:3])
@@ -214,12 +229,11 @@ def _loop_of(value: ir.Value) -> ir.Operation | None:
     return None
 
 
-def _all(choose: object, bounds: list[int | None]) -> int | None:
-    assert callable(choose)
-    return None if None in bounds else choose(bounds)
+def _all(choose: Choose, bounds: list[int | None]) -> int | None:
+    known = [b for b in bounds if b is not None]
+    return choose(known) if len(known) == len(bounds) else None
 
 
-def _some(choose: object, bounds: list[int | None]) -> int | None:
-    assert callable(choose)
+def _some(choose: Choose, bounds: list[int | None]) -> int | None:
     known = [b for b in bounds if b is not None]
     return choose(known) if known else None

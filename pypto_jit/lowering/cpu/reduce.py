@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.cpu import convert
-from pypto_jit.lowering.cpu.columns import Columns
+from pypto_jit.lowering.cpu.columns import Columns, Sums
 from pypto_jit.lowering.cpu.elements import FOLDS, start
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.cpu.frame import Frame, Held
@@ -44,9 +44,9 @@ def emit_column_reduction(frame: Frame, instruction: Instruction) -> None:
             held = Held.rounded(e, total, dtype)
             e.store(held.stored(e), e.address(place, k * lanes * dtype.bytes), mask)
 
-    def one(column: Extent, mask: ir.Value | None, sums: list[ir.Value]) -> list[ir.Value]:
+    def one(column: Extent, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
         block(e.add(column, done), 1, mask)
-        return sums
+        return []
 
     def together(column: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
         block(column, _TOGETHER, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from pypto_jit.lowering.cpu.fusion import FromStep, FromTile, Group, GroupBuilder, Role, Source, row_step
+from pypto_jit.lowering.cpu.fusion import FromStep, FromTile, Group, GroupBuilder, Role, row_step
 from pypto_jit.lowering.cpu.liveness import Live
 from pypto_jit.lowering.cpu.planes import tile_plane
 from pypto_jit.lowering.cpu.program import Instruction, Program, Tile
@@ -142,20 +142,19 @@ def _column_accesses(program: Program, group: Group, level: int, number: int, fo
     for source in step.sources:
         if isinstance(source, FromTile):
             found.append(_access(program, source.tile, time, number, source.kind, False))
-        elif _from_memory(group, source, level):
+        elif isinstance(source, FromStep) and from_memory(group, source, level):
             tile = group.steps[source.step].instruction.result
             found.append(_access(program, tile, time, number, "matrix", False))
     if step.stored and step.level == level and step.role is not Role.REDUCE:
         found.append(_access(program, step.instruction.result, time, number, "matrix", True))
 
 
-def _from_memory(group: Group, source: Source, level: int) -> bool:
-    return isinstance(source, FromStep) and not group.steps[source.step].per_row and not in_columns(group, source, level)
+def from_memory(group: Group, source: FromStep, level: int) -> bool:
+    """Whether a pass reads the source where an earlier pass has put it: in its tile."""
+    return not group.steps[source.step].per_row and not in_columns(group, source, level)
 
 
-def _access(
-    program: Program, tile: Tile, time: tuple[float, int], order: int, kind: str, writes: bool
-) -> Access:
+def _access(program: Program, tile: Tile, time: tuple[float, int], order: int, kind: str, writes: bool) -> Access:
     start = program.position(tile)
     stride = row_step(tile) if kind == "row" else tile_plane(tile).row_stride
     return Access(time, order, start, start + tile.bytes, (kind, start, stride, tile.dtype.bytes), writes)
@@ -173,4 +172,3 @@ def _conflict(accesses: list[Access]) -> int | None:
             if not in_step and first.order != second.order and (worst is None or second.order < worst):
                 worst = second.order
     return worst
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from pypto_jit._mlir import ir
+from pypto_jit.lowering.attributes import number
 from pypto_jit.lowering.cpu.program import Block, Instruction, Nested, Program, Tile
 from pypto_jit.lowering.tree import constant
 
@@ -14,9 +15,8 @@ _PRODUCTS_PER_ELEMENT = 16
 
 def estimate(program: Program, function: ir.Operation) -> int:
     """Element operations of one launch in all, -1 where loops have unknown trip counts."""
-    attributes = function.attributes
-    trips = attributes["pypto.trips"].value if "pypto.trips" in attributes else -1
-    return _block(program.body, trips)
+    trips = number(function, "pypto.trips")
+    return _block(program.body, -1 if trips is None else trips)
 
 
 def _block(block: Block, trips: int) -> int:
@@ -59,10 +59,10 @@ def _is_dealt(loop: ir.Operation) -> bool:
 
 
 def _instruction(instruction: Instruction) -> int:
-    tiles = [o for o in instruction.operands.values() if isinstance(o, Tile)]
-    if isinstance(instruction.destination, Tile):
-        tiles.append(instruction.destination)
     if instruction.row.rule.startswith("matmul"):
         left, acc = instruction.tile("lhs"), instruction.result
         return prod(acc.type.shape) * left.type.shape[1] // _PRODUCTS_PER_ELEMENT
-    return max(prod(tile.type.shape) for tile in tiles)
+    elements = [prod(o.type.shape) for o in instruction.operands.values() if isinstance(o, Tile)]
+    if isinstance(instruction.destination, Tile):
+        elements.append(prod(instruction.destination.type.shape))
+    return max(elements, default=0)

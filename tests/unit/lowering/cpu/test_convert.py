@@ -12,7 +12,8 @@ from pypto_jit.targets import A2A3, A5
 from tests.native import map_function
 
 PAIRS = sorted(
-    {(s, t) for target in (A2A3, A5) for s, ts in target.casts.items() for t in ts}, key=lambda p: (p[0].name, p[1].name)
+    {(s, t) for target in (A2A3, A5) for s, ts in target.casts.items() for t in ts},
+    key=lambda p: (p[0].name, p[1].name),
 )
 
 
@@ -36,7 +37,7 @@ def samples(dtype: DType) -> np.ndarray:
     if dtype == INT32:
         small = np.arange(-70000, 70000, 7)
         wide = random.integers(-(2**31), 2**31, 5000)
-        edges = [-(2**31), 2**31 - 1, 2**24 + 1, -(2**24) - 1, 2**24 + 3, 2**25 + 2, 65504, 65519, 65520, 65521, 2049, 2051]
+        edges = [-(2**31), 2**31 - 1, 2**24 + 1, -(2**24) - 1, 2**24 + 3, 2**25 + 2, 65504, 65519, 65520, 65521, 2049]
         return np.concatenate([small, wide, edges]).astype(np.int32)
     patterns = np.arange(0, 2**32, 400_009, dtype=np.uint64).astype(np.uint32).view(np.float32)
     ties = np.arange(-70, 70, dtype=np.float32) / 2

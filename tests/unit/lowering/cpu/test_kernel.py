@@ -67,9 +67,7 @@ ELEMENTWISE = [row for row in ROWS if row.rule == "elementwise"]
 CASES = [(row.name, dtype, target) for row in ELEMENTWISE for target in (A2A3, A5) for dtype in row.dtypes[target.name]]
 
 
-@pytest.mark.parametrize(
-    "name", sorted({name for name, _, _ in CASES})
-)
+@pytest.mark.parametrize("name", sorted({name for name, _, _ in CASES}))
 def test_elementwise_rows(name):
     shapes = [(3, 7), (4, 32), (1, 50)]
     for number, (_, dtype, target) in enumerate(sorted((c for c in CASES if c[0] == name), key=lambda c: str(c[1:]))):
@@ -172,13 +170,14 @@ def test_matmul_with_accumulation(dtype):
     total = INT32 if dtype == INT8 else FP32
 
     def build(text):
-        a, b, bias, out = (
-            text.tensor((m, k), dtype), text.tensor((k, n), dtype), text.tensor((1, n), total), text.tensor((m, n), total)
-        )  # fmt: skip
+        a, b = text.tensor((m, k), dtype), text.tensor((k, n), dtype)
+        bias, out = text.tensor((1, n), total), text.tensor((m, n), total)
         left, right = (text.load(t, [0, 0], s, space=Space.MAT) for t, s in ((a, (m, 48)), (b, (48, n))))
         row = text.load(bias, [0, 0], (1, n), space=Space.MAT)
         acc = text.operator("matmul_bias", left, right, row)
-        left, right = (text.load(t, o, s, space=Space.MAT) for t, o, s in ((a, [0, 48], (m, 48)), (b, [48, 0], (48, n))))
+        left, right = (
+            text.load(t, o, s, space=Space.MAT) for t, o, s in ((a, [0, 48], (m, 48)), (b, [48, 0], (48, n)))
+        )
         text.store(text.operator("matmul_acc", acc, left, right), out, [0, 0])
 
     arrays = [numbers((m, k), dtype), numbers((k, n), dtype), numbers((1, n), total), np.zeros((m, n), total.numpy)]

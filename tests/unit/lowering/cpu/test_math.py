@@ -18,7 +18,7 @@ REFERENCES = {
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "recip": lambda x: 1 / x,
 }
-SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-45, -1e-45, 1.1754944e-38, 3.4028235e38], np.float32)
+SPECIAL = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, -1e-45, 1.1754944e-38, 3.4028235e38], np.float32)
 
 
 def sample() -> np.ndarray:
