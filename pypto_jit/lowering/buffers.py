@@ -10,6 +10,7 @@ from pypto_jit.errors import LayoutError
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.layouts import as_row, buffer_type, transposed
 from pypto_jit.lowering.liveness import Interference
+from pypto_jit.lowering.padding import padded_alike
 from pypto_jit.lowering.spans import span_of_location
 from pypto_jit.lowering.tree import Body, Node, carried
 from pypto_jit.targets import Space, Target
@@ -43,7 +44,7 @@ class Buffers:
         self._target = target
         self._refs: dict[ir.Value, TileRef] = {}
         self._bases: dict[ir.Value, TileRef] = {}
-        self._physical: dict[ir.Value, TileBufType] = {}
+        self._physical = padded_alike(body, self._types, target)
         self._roots: dict[ir.Value, ir.Value] = {}
         self._undefined: set[ir.Value] = set()
         self._inspect(body)

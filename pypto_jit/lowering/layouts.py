@@ -28,18 +28,19 @@ def is_column(tile: TileType) -> bool:
     return tile.space is Space.VEC and tile.shape[1] == 1 and tile.shape[0] > 1
 
 
-def buffer_type(tile: TileType, target: Target, *, feeds_bias: bool = False) -> TileBufType:
+def buffer_type(tile: TileType, target: Target, *, feeds_bias: bool = False, unit: int | None = None) -> TileBufType:
     """The buffer of a two-dimensional tile.
 
     Args:
         tile: the tile; its shape becomes the valid region, its own valid region stays.
         target: whose layouts hold.
         feeds_bias: a one-row Mat tile that only moves to Bias lies as a plain row.
+        unit: elements that the rows of a Vec tile are padded to a multiple of; by default 32 bytes of them.
     """
     rows, columns = tile.shape
     valid = (tile.valid[0], tile.valid[1])
     if tile.space is Space.VEC:
-        return _vector_buffer(tile.dtype, rows, columns, valid)
+        return _vector_buffer(tile.dtype, rows, columns, valid, unit or ROW_ALIGNMENT // tile.dtype.bytes)
     if tile.space is Space.BIAS or feeds_bias:
         edge = cube_edge(tile.dtype, Space.BIAS)
         return TileBufType(tile.space, tile.dtype, (1, round_up(columns, edge)), valid, ROW_MAJOR)
@@ -48,8 +49,7 @@ def buffer_type(tile: TileType, target: Target, *, feeds_bias: bool = False) -> 
     return TileBufType(tile.space, tile.dtype, shape, valid, target.layouts[tile.space])
 
 
-def _vector_buffer(dtype: DType, rows: int, columns: int, valid: tuple[int, int]) -> TileBufType:
-    unit = ROW_ALIGNMENT // dtype.bytes
+def _vector_buffer(dtype: DType, rows: int, columns: int, valid: tuple[int, int], unit: int) -> TileBufType:
     if columns == 1 and rows > 1:
         return TileBufType(Space.VEC, dtype, (round_up(rows, unit), 1), valid, COLUMN_VECTOR)
     return TileBufType(Space.VEC, dtype, (rows, round_up(columns, unit)), valid, ROW_MAJOR)

@@ -106,6 +106,8 @@ def lower(
         except PyptoError:
             raise
         except MLIRError as error:
+            for diagnostic in getattr(error, "error_diagnostics", ()):
+                _record(trail, diagnostic)
             raise _explain(trail, "MLIR refused the lowered kernel") from error
         except Exception as error:
             raise _explain(trail, f"a pass failed: {type(error).__name__}: {error}") from error
@@ -114,7 +116,7 @@ def lower(
     return module
 
 
-def _record(trail: list[tuple[Span | None, str]], diagnostic: ir.Diagnostic) -> bool:
+def _record(trail: list[tuple[Span | None, str]], diagnostic: Any) -> bool:
     trail.append((span_of_location(diagnostic.location), diagnostic.message))
     return True
 

@@ -1,4 +1,4 @@
-"""Random nests of loops and ifs that carry tiles: swapped, kept, replaced, read late, with extents known at run time."""
+"""Random nests of loops and ifs that carry tiles: swapped, kept, replaced, read late, partly valid."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ class Nest:
         def pick(kind: TileType) -> Value:
             return self.draw(st.sampled_from(scope.of(kind)))
 
-        name = self.draw(st.sampled_from(["add", "neg", "row_max", "row_expand_sub", "load", "ragged", "abs", "double"]))
+        name = self.draw(
+            st.sampled_from(["add", "neg", "row_max", "row_expand_sub", "load", "ragged", "abs", "double"])
+        )
         if name == "load":
             index = self.draw(st.sampled_from(scope.indices)) if scope.indices else 2
             return self.text.load(self.source, [index, 0], SHAPE)

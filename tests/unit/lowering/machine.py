@@ -1,8 +1,8 @@
 """A slow machine that executes planned tile buffers: real memories, real addresses, real fractal layouts.
 
-It knows nothing of how the passes came to their result. What an instruction computes is the interpreter's meaning of its
-row; where operands lie and what is destroyed is taken from the buffers' addresses and layouts: a result fills the whole
-physical buffer, with poison outside of its valid region, and scratch is poisoned entirely.
+It knows nothing of how the passes came to their result. What an instruction computes is the interpreter's meaning of
+its row; where operands lie and what is destroyed is taken from the buffers' addresses and layouts: a result fills the
+whole physical buffer, with poison outside of its valid region, and scratch is poisoned entirely.
 """
 
 from __future__ import annotations

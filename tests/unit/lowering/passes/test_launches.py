@@ -15,7 +15,7 @@ def text():
 
 
 def functions(outcome):
-    return [part for part in outcome.split("func.func")[1:]]
+    return outcome.split("func.func")[1:]
 
 
 def names(outcome):

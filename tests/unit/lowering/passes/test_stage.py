@@ -5,7 +5,6 @@ import re
 import pytest
 
 from pypto_jit.dtypes import FP32
-from pypto_jit.targets import Space
 from tests.module_text import ModuleText, Value
 from tests.unit.lowering.after import after, operations
 

@@ -1,0 +1,81 @@
+"""Buffers that must be padded alike although their dtypes differ.
+
+Rows are padded to 32 bytes, so seven columns are eight FP32 elements but sixteen FP16 ones. A conversion takes buffers
+of equal physical shape (ptoas v0.57, ``tcvt``), so its source and its result are padded to the wider of the two.
+"""
+
+from __future__ import annotations
+
+from pypto_jit._mlir import ir
+from pypto_jit.dialects.types import TileBufType, TileType
+from pypto_jit.lowering.layouts import buffer_type
+from pypto_jit.lowering.tree import Body, Node, carried
+from pypto_jit.lowering.types import TypeTable
+from pypto_jit.targets import ROW_ALIGNMENT, Space, Target
+
+
+def padded_alike(body: Body, types: TypeTable, target: Target) -> dict[ir.Value, TileBufType]:
+    """The buffer types of tiles that are padded more than their own dtype asks for.
+
+    Tiles that share a buffer, or are copied into each other, are padded alike too. A tile that is reshaped keeps its
+    own padding, because more of it would open gaps between its rows; an ``[N, 1]`` vector seen as a row has none.
+    """
+    alike = _Alike(types)
+    for node in body.walk():
+        alike.add(node)
+    if not alike.converts:
+        return {}
+    found = {}
+    for members in alike.classes():
+        unit = max(ROW_ALIGNMENT // tile.dtype.bytes for _, tile in members)
+        for value, tile in members:
+            if value not in alike.kept and tile.space is Space.VEC and unit != ROW_ALIGNMENT // tile.dtype.bytes:
+                found[value] = buffer_type(tile, target, unit=unit)
+    return found
+
+
+class _Alike:
+    def __init__(self, types: TypeTable) -> None:
+        self._types = types
+        self._parent: dict[ir.Value, ir.Value] = {}
+        self.kept: set[ir.Value] = set()
+        self.converts = False
+
+    def add(self, node: Node) -> None:
+        if node.row is not None and node.row.rule == "cast":
+            self.converts = True
+            self._unite(node.operands[0], node.results[0])
+        elif node.name == "pypto.reshape":
+            source, result = self._types.tile(node.operands[0]), self._types.tile(node.results[0])
+            if source is not None and result is not None and source.shape == result.shape[::-1] and 1 in source.shape:
+                self._unite(node.operands[0], node.results[0])
+            else:
+                self.kept.update((node.operands[0], node.results[0]))
+        elif node.name == "scf.for":
+            for initial, argument, yielded, result in carried(node):
+                for value in (argument, yielded, result):
+                    self._unite(initial, value)
+        elif node.name == "scf.if":
+            for inner in node.bodies:
+                for yielded, result in zip(inner.terminator.operands, node.results, strict=True):
+                    self._unite(yielded, result)
+
+    def _unite(self, a: ir.Value, b: ir.Value) -> None:
+        if self._types.tile(a) is not None and self._types.tile(b) is not None:
+            first, second = self._find(a), self._find(b)
+            if first != second:
+                self._parent[second] = first
+
+    def _find(self, value: ir.Value) -> ir.Value:
+        self._parent.setdefault(value, value)
+        while self._parent[value] != value:
+            value = self._parent[value]
+        return value
+
+    def classes(self) -> list[list[tuple[ir.Value, TileType]]]:
+        found: dict[ir.Value, list[tuple[ir.Value, TileType]]] = {}
+        for value in list(self._parent):
+            tile = self._types.tile(value)
+            assert tile is not None
+            found.setdefault(self._find(value), []).append((value, tile))
+        return list(found.values())
