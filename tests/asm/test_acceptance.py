@@ -7,14 +7,21 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
+import pypto_jit as pypto
+from examples.catalog import EXAMPLES
 from pypto_jit.dialects.assembly import print_assembly
 from pypto_jit.lowering.context import borrowed_context
+from pypto_jit.lowering.pipeline import lower
+from pypto_jit.targets import A2A3, A5
 from tests.asm import lowered
 from tests.asm.assembler import VARIABLE, binary, complaint
 from tests.asm.corpus import Case, all_cases
 from tests.asm.kernels import KERNELS
 from tests.asm.planned import ir, new_context
+from tests.property.programs import CHAIN, block_programs, carried_programs, whole_programs
 
 pytestmark = pytest.mark.skipif(binary() is None, reason=f"{VARIABLE} does not name a ptoas binary")
 
@@ -57,6 +64,28 @@ def test_what_the_passes_make_is_taken(target: str) -> None:
         with borrowed_context() as context:
             texts.append((name, print_assembly(lowered.lowered(name, target, context)), target))
     assert _refused(texts) == {}
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_every_example_is_taken(target: str) -> None:
+    config = pypto.RunConfig(platform=f"{target}sim")
+    texts = []
+    for example in EXAMPLES:
+        inputs, output = example.arguments()
+        texts.append((example.name, example.kernel.lower(*inputs, output, config=config)["pto"], target))
+    assert len(texts) > 10
+    assert _refused(texts) == {}
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, derandomize=True, phases=[Phase.generate, Phase.shrink])
+def test_random_kernels_are_taken(data: st.DataObject) -> None:
+    target = data.draw(st.sampled_from([A2A3, A5]))
+    programs = data.draw(st.sampled_from([whole_programs, block_programs, carried_programs]))
+    program = data.draw(programs(target, CHAIN))
+    with borrowed_context() as context:
+        text = print_assembly(lower(ir.Module.parse(str(program.module()), context), target))
+    assert _refused([("random", text, target.name)]) == {}, text
 
 
 def test_the_assembler_does_refuse() -> None:

@@ -53,10 +53,12 @@ class CompiledModule:
         module: as traced, in a borrowed context; consumed.
         target: the machine to lower for.
         blocks: how many blocks share the iterations of a parallel loop.
+        planned: the module is in the ``pto`` dialect already, with addresses.
     """
 
-    def __init__(self, module: ir.Module, target: Target, blocks: int = 3) -> None:
-        lower(module, target)
+    def __init__(self, module: ir.Module, target: Target, blocks: int = 3, *, planned: bool = False) -> None:
+        if not planned:
+            lower(module, target)
         self._workspaces: list[int] = []
         names = []
         for function in functions(module.operation):
@@ -70,6 +72,7 @@ class CompiledModule:
                 function.attributes["pypto.trips"].value,
             )
             for function in functions(module.operation)
+            if function.attributes["sym_name"].value in names
         }
         code = emit_object(module, host_cpu()).object
         self._functions = [_Function(NativeFunction(code, name), *sizes[name]) for name in names]
