@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar,
 from pypto_jit._declaration import check_kernel, declared_parameters
 from pypto_jit.errors import ArgumentError, DecoratorError, LaunchError, PyptoError
 from pypto_jit.options import ExecutionMode, RunConfig
-from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocate
+from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocator
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.binding import Binder, BoundCall
 from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, HotPaths, constant_guard
@@ -200,7 +200,7 @@ class JitFunction:
             parallel=program.parallel,
             native_torch=native_guards_see_torch(),
             allocators=tuple(
-                (info.name, functools.partial(allocate, info.spec, library))
+                (info.name, allocator(info.spec, library))
                 for info, (_, kind) in zip(program.tensors, kinds, strict=True)
                 if kind == ALLOCATED
             ),
@@ -312,7 +312,7 @@ def _complete(tensors: Sequence[ParamInfo], call: BoundCall) -> tuple[dict[str, 
         assert isinstance(info.spec, TensorSpec)
         value = call.values[info.name]
         if value is OMITTED:
-            value = allocate(info.spec, call.library)
+            value = allocator(info.spec, call.library)()
             arguments.append(TensorArgument(info.spec, call.library))
         else:
             arguments.append(call.tensors[info.name])

@@ -6,16 +6,16 @@ Used off the hot path only. The hot path is the entry's native guards.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy
 import torch
 
-from pypto_jit.dtypes import ALL, BY_NAME, DType
+from pypto_jit.dtypes import ALL, DType
 from pypto_jit.errors import ArgumentError
 from pypto_jit.signature import TensorSpec
 
@@ -209,13 +209,8 @@ def describe(spec: TensorSpec) -> str:
     return f"[{', '.join(map(str, spec.shape))}] {spec.dtype.torch}{strides}"
 
 
-def dtype_of(spec: TensorSpec) -> torch.dtype:
-    """The torch dtype of a specification."""
-    return getattr(torch, BY_NAME[spec.dtype.name].torch)
-
-
-def allocate(spec: TensorSpec, kind: str) -> Any:
-    """A new, contiguous, uninitialized tensor of the library ``kind``."""
+def allocator(spec: TensorSpec, kind: str) -> Callable[[], Any]:
+    """What makes new, contiguous, uninitialized tensors of the library ``kind``."""
     if kind == NUMPY:
-        return numpy.empty(spec.shape, spec.dtype.numpy)
-    return torch.empty(spec.shape, dtype=dtype_of(spec))
+        return partial(numpy.empty, spec.shape, spec.dtype.numpy)
+    return partial(torch.empty, spec.shape, dtype=getattr(torch, spec.dtype.torch))

@@ -1,8 +1,8 @@
 """A faster way into an entry for torch tensors: a CPython function that looks at them where they are.
 
-TVM-FFI wraps every tensor in two heap objects per call. This function, written in LLVM IR and compiled once per process,
-asks torch for a borrowed DLTensor of each argument on the stack instead, checks and counts what DLPack hides by
-`torch_layout`, and calls the same entry. It takes tensors of exactly torch's own types, and answers a mismatch for
+TVM-FFI wraps every tensor in two heap objects per call. This function, written in LLVM IR and compiled once per
+process, asks torch for a borrowed DLTensor of each argument on the stack instead, checks and counts what DLPack hides
+by `torch_layout`, and calls the same entry. It takes tensors of exactly torch's own types, and answers a mismatch for
 anything else: the generated caller then goes the general way. Where it cannot be made, callers use the entry itself.
 """
 

@@ -20,7 +20,7 @@ from pypto_jit.runtime.arguments import (
     SUBCLASS,
     TORCH,
     TensorArgument,
-    allocate,
+    allocator,
     describe,
     inspect_tensor,
     is_tensor,
@@ -247,7 +247,7 @@ def call_program(program: CompiledProgram, tensors: Sequence[Any], threads: int 
     for index, info in enumerate(infos):
         assert isinstance(info.spec, TensorSpec)
         if values[index] is OMITTED and info.direction == "out":
-            values[index] = allocate(info.spec, kind)
+            values[index] = allocator(info.spec, kind)()
         if not is_tensor(values[index]):
             found = None if values[index] is OMITTED else f"a {type(values[index]).__qualname__}"
             raise ArgumentError(f"'{info.name}' is missing or no tensor", found=found, expected=describe(info.spec))

@@ -8,26 +8,33 @@ from types import FunctionType, MemberDescriptorType, MethodType, ModuleType, Wr
 from typing import Any
 
 from pypto_jit.runtime.store.bytecode import UNBOUND, Chain, Step
-from pypto_jit.runtime.store.scope import check_pure, module_of
+from pypto_jit.runtime.store.scope import Scope, check_pure, module_of
 
 
-def follow(chain: Chain) -> tuple[tuple[Step, ...], Any]:
+def follow(chain: Chain, scope: Scope) -> tuple[tuple[Step, ...], Any]:
     """How far along a chain plain data leads, and the value there.
 
-    Stops before anything that would run code: a property, ``__getattr__``, a subscript of a class of the user's.
+    Stops before anything that would run code of the user's: a property, ``__getattr__``, a subscript of a class.
 
     Raises:
         UnguardableError: the chain leads to a function whose result does not follow from its arguments.
     """
     value = chain.value
     for count, step in enumerate(chain.steps):
-        found = _attribute(value, step.key) if step.kind == "." else _item(value, step.key)
+        if step.kind == "." and isinstance(value, (ModuleType, type)):
+            check_pure(*_place(value, step.key))
+        found = _attribute(value, step.key, scope) if step.kind == "." else _item(value, step.key)
         if found is UNBOUND:
-            if isinstance(value, (type, ModuleType)) and step.kind == ".":
-                check_pure(module_of(value), f"{getattr(value, '__qualname__', '')}.{step.key}".strip("."))
             return chain.steps[:count], value
         value = found
     return chain.steps, value
+
+
+def _place(owner: ModuleType | type, name: str) -> tuple[str, str]:
+    """The module and the qualified name of an attribute."""
+    if isinstance(owner, ModuleType):
+        return owner.__name__, name
+    return module_of(owner), f"{owner.__qualname__}.{name}"
 
 
 def _item(value: Any, key: Any) -> Any:
@@ -39,9 +46,9 @@ def _item(value: Any, key: Any) -> Any:
     return UNBOUND
 
 
-def _attribute(value: Any, name: str) -> Any:
+def _attribute(value: Any, name: str, scope: Scope) -> Any:
     if isinstance(value, ModuleType):
-        return value.__dict__.get(name, UNBOUND)
+        return _module_attribute(value, name, scope)
     if isinstance(value, type):
         return _class_attribute(value, name)
     if isinstance(value, FunctionType):
@@ -60,6 +67,15 @@ def _attribute(value: Any, name: str) -> Any:
     if isinstance(raw, FunctionType):
         return MethodType(raw, value)
     return _unbind(raw, cls)
+
+
+def _module_attribute(module: ModuleType, name: str, scope: Scope) -> Any:
+    if name in module.__dict__ or scope.owns(module.__name__):
+        return module.__dict__.get(name, UNBOUND)
+    try:
+        return getattr(module, name, UNBOUND)  # installed packages load parts of themselves when first asked
+    except Exception:
+        return UNBOUND
 
 
 def slot_value(descriptor: MemberDescriptorType, value: Any) -> Any:

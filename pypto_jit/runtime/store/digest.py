@@ -180,7 +180,7 @@ class _Digester:
             self._sequence(b"cells", (cell_content(cell) for cell in function.__closure__ or ()))
             return
         for chain in chains(function):
-            steps, value = follow(chain)
+            steps, value = follow(chain, self._scope)
             self._emit(b"read", str(chain).encode(), str(len(steps)).encode())
             self.add(value)
 

@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -64,14 +65,14 @@ def read_own(path: Path) -> bytes:
         if isinstance(error, FileNotFoundError):
             raise
         raise DamagedError(f"{path.name} cannot be opened: {error.strerror}") from error
-    with os.fdopen(file, "rb") as opened:
+    try:
         found = os.fstat(file)
-        if not is_own(found) or found.st_mode & 0o022:
-            raise DamagedError(f"{path.name} is not this user's alone")
-        try:
+        if not stat.S_ISREG(found.st_mode) or not is_own(found) or found.st_mode & 0o022:
+            raise DamagedError(f"{path.name} is no file of this user's alone")
+        with open(file, "rb", closefd=False) as opened:
             return opened.read()
-        except IsADirectoryError as error:
-            raise DamagedError(f"{path.name} is a directory") from error
+    finally:
+        os.close(file)
 
 
 def write_file(path: Path, data: bytes) -> None:

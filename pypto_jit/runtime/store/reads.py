@@ -132,7 +132,7 @@ class _Collector:
     def _chain(self, owner: str, chain: Chain, filename: str) -> None:
         path = f"{owner}: {chain}"
         try:
-            _, value = follow(chain)
+            _, value = follow(chain, self._scope)
         except UnguardableError as error:
             self.reads.unguarded.append(Unguarded(path, str(error), filename, chain.line))
             return
@@ -170,7 +170,7 @@ def show(value: Any) -> str:
     if value is None or type(value) in (bool, int, float, complex, str, bytes):
         text = repr(value) if type(value) is not int or value.bit_length() < 10_000 else hex(value)
     else:
-        text = f"a {type(value).__qualname__}"
+        text = f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
