@@ -137,8 +137,7 @@ def _role(instruction: Instruction) -> Role | None:
         same = tile.dtype == instruction.destination.view.dtype
         fits = plane is not None and (same or plane.column_stride == 1)
         return Role.STORE if fits else None
-    tiles = [o for name, o in instruction.operands.items() if isinstance(o, Tile) and name != "tmp"]
-    if any(t.space in (Space.LEFT, Space.RIGHT) or not _row_major(t) for t in (*tiles, instruction.result)):
+    if any(t.space in (Space.LEFT, Space.RIGHT) or not _row_major(t) for t in instruction.tiles):
         return None
     if rule == "row_reduction":
         return Role.REDUCE

@@ -73,7 +73,7 @@ class _Nest:
         """Rows and columns as numbers that no tile of the group is smaller than."""
         rows, columns = 1 << 31, 1 << 31
         for step in self.group.steps:
-            for tile in _tiles_of(step):
+            for tile in step.instruction.tiles:
                 if tile_plane(tile).extents == (self.group.rows, self.group.columns):
                     shape = tile.type.shape[::-1] if tile.type.is_column_vector else tile.type.shape
                     rows, columns = min(rows, shape[0]), min(columns, shape[1])
@@ -290,16 +290,9 @@ class _Vector:
         self.e.store(held.stored(e), self._place(key, dtype), self.mask)
 
 
-def _tiles_of(step: Step) -> list[Tile]:
-    found = [o for name, o in step.instruction.operands.items() if isinstance(o, Tile) and name != "tmp"]
-    if isinstance(step.instruction.destination, Tile):
-        found.append(step.instruction.destination)
-    return found
-
-
 def _dtype(step: Step) -> DType:
     """The dtype an instruction computes in."""
-    return _tiles_of(step)[0].dtype
+    return step.instruction.tiles[0].dtype
 
 
 def _stored_dtype(step: Step) -> DType:

@@ -97,9 +97,23 @@ class Instruction:
     mode: str = "none"
 
     @property
+    def inputs(self) -> list[Tile]:
+        """Tiles whose contents it uses: not the scratch that the machine asks for."""
+        found: list[Tile] = []
+        for name, operand in self.operands.items():
+            if isinstance(operand, Tile) and name != "tmp":
+                found.append(operand)
+        return found
+
+    @property
+    def tiles(self) -> list[Tile]:
+        """Tiles that it reads, then the one that it writes."""
+        return [*self.inputs, self.destination] if isinstance(self.destination, Tile) else self.inputs
+
+    @property
     def reads(self) -> set[int]:
         """Buffers whose contents it uses."""
-        return {o.buffer for name, o in self.operands.items() if isinstance(o, Tile) and name != "tmp"}
+        return {tile.buffer for tile in self.inputs}
 
     @property
     def writes(self) -> set[int]:

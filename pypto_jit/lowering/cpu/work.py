@@ -6,7 +6,7 @@ from math import prod
 
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.attributes import number
-from pypto_jit.lowering.cpu.program import Block, Instruction, Nested, Program, Tile
+from pypto_jit.lowering.cpu.program import Block, Instruction, Nested, Program
 from pypto_jit.lowering.tree import constant
 
 # Element operations of a matmul take far less time than others: a vector register full of them at once, twice.
@@ -62,7 +62,4 @@ def _instruction(instruction: Instruction) -> int:
     if instruction.row.rule.startswith("matmul"):
         left, acc = instruction.tile("lhs"), instruction.result
         return prod(acc.type.shape) * left.type.shape[1] // _PRODUCTS_PER_ELEMENT
-    elements = [prod(o.type.shape) for o in instruction.operands.values() if isinstance(o, Tile)]
-    if isinstance(instruction.destination, Tile):
-        elements.append(prod(instruction.destination.type.shape))
-    return max(elements, default=0)
+    return max(prod(tile.type.shape) for tile in instruction.tiles)
