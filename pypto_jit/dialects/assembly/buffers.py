@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.assembly import forms
-from pypto_jit.dialects.assembly.locations import span_of
+from pypto_jit.dialects.locations import span_of
 from pypto_jit.dialects.operators import INSTRUCTIONS
 from pypto_jit.dialects.types import TileBufType, parse_type
 from pypto_jit.errors import AssemblyError

@@ -11,8 +11,8 @@ from pypto_jit.dialects.assembly import forms
 from pypto_jit.dialects.assembly.buffers import number_buffers
 from pypto_jit.dialects.assembly.builder import MLIR_ERRORS, Builder
 from pypto_jit.dialects.assembly.cursor import Token
-from pypto_jit.dialects.assembly.locations import ASSEMBLY_SUFFIX, span_of
 from pypto_jit.dialects.assembly.statements import last_operation, read_statements
+from pypto_jit.dialects.locations import ASSEMBLY_SUFFIX, span_of
 from pypto_jit.errors import AssemblyError
 from pypto_jit.targets import A2A3, BY_NAME
 

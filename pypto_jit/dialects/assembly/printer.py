@@ -13,9 +13,9 @@ from pathlib import PurePath
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.assembly import forms
-from pypto_jit.dialects.assembly.locations import ASSEMBLY_SUFFIX, file_location, span_of
 from pypto_jit.dialects.assembly.names import Names, constant_name, hint_of
 from pypto_jit.dialects.assembly.spelling import spell_type
+from pypto_jit.dialects.locations import ASSEMBLY_SUFFIX, file_location, span_of
 from pypto_jit.dialects.operators import INSTRUCTIONS
 from pypto_jit.dialects.types import TileBufType, parse_type
 from pypto_jit.dtypes import DType

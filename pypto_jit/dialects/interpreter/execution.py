@@ -14,9 +14,10 @@ import numpy
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.interpreter import scalars
 from pypto_jit.dialects.interpreter.tiles import MEANINGS, Array, Call, poison
+from pypto_jit.dialects.locations import span_of
 from pypto_jit.dialects.operators import BY_NAME, Operator
 from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType, parse_type
-from pypto_jit.errors import ArgumentError, InternalError, ShapeError, Span
+from pypto_jit.errors import ArgumentError, InternalError, ShapeError
 
 _Values = list[Any]
 _Step = Callable[[_Values], None]
@@ -39,15 +40,6 @@ def interpret(module: ir.Module, arguments: Sequence[Array]) -> None:
         for function in module.body.operations:
             if function.operation.name == "func.func":
                 _run_function(function.operation, list(arguments), workspaces)
-
-
-def span_of(location: ir.Location) -> Span | None:
-    """The user's line of an operation; None where it has none."""
-    while location.is_a_name() or location.is_a_callsite():
-        location = location.child_loc if location.is_a_name() else location.callee
-    if not location.is_a_file():
-        return None
-    return Span(location.filename, location.start_line, location.start_col, location.end_col)
 
 
 def _run_function(function: ir.Operation, arguments: list[Array], workspaces: list[Array]) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pypto_jit._mlir import ir
-from pypto_jit.dialects.assembly.locations import span_of
+from pypto_jit.dialects.locations import span_of
 from pypto_jit.errors import Span
 
 

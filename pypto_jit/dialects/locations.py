@@ -11,17 +11,16 @@ ASSEMBLY_SUFFIX = ".pto"
 
 def file_location(location: ir.Location) -> ir.Location | None:
     """The file location within a name, call site or fused location, or None."""
-    while not location.is_a_file():
-        if location.is_a_name():
-            location = location.child_loc
-        elif location.is_a_callsite():
-            location = location.callee
-        elif location.is_a_fused():
-            found = (file_location(inner) for inner in location.locations)
-            return next((inner for inner in found if inner is not None), None)
-        else:
-            return None
-    return location
+    if location.is_a_file():
+        return location
+    inner: list[ir.Location] = []
+    if location.is_a_name():
+        inner = [location.child_loc]
+    elif location.is_a_callsite():
+        inner = [location.callee, location.caller]
+    elif location.is_a_fused():
+        inner = list(location.locations)
+    return next((found for found in map(file_location, inner) if found is not None), None)
 
 
 def span_of(location: ir.Location) -> Span | None:
