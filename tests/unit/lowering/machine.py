@@ -81,9 +81,11 @@ class Machine:
             for view in self.module.body.operations:
                 function = view.operation
                 arguments = self._arguments(function, arrays, workspaces)
-                for block in range(blocks):
+                # A function whose work is not dealt to blocks is launched as one.
+                launched = 1 if function.attributes["pypto.trips"].value == 1 else blocks
+                for block in range(launched):
                     values = dict(zip(function.regions[0].blocks[0].arguments, arguments, strict=True))
-                    self._block(function.regions[0].blocks[0], values, (block, blocks))
+                    self._block(function.regions[0].blocks[0], values, (block, launched))
 
     def _arguments(self, function: ir.Operation, arrays: dict, workspaces: dict[int, numpy.ndarray]) -> list:
         arguments: list[Any] = []
