@@ -13,27 +13,25 @@ from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.errors import BoundsError
 
 
-def _box_of(tensor: Array, offsets: tuple[int, ...], extents: tuple[int, ...], call: Call, verb: str) -> Array | None:
-    """The view of a tensor that a load or store touches; None for an empty box.
+def _box_of(tensor: Array, offsets: tuple[int, ...], extents: tuple[int, ...], call: Call, verb: str) -> Array:
+    """The view of a tensor that a load or store touches; it may be empty.
 
     Raises:
-        BoundsError: the box has a negative extent, or leaves the tensor.
+        BoundsError: the box has a negative extent, or leaves the tensor, be it empty or not.
     """
+    boxes = list(zip(offsets, extents, strict=True))
     inside = all(
-        offset >= 0 and offset + extent <= size
-        for offset, extent, size in zip(offsets, extents, tensor.shape, strict=True)
+        offset >= 0 and extent >= 0 and offset + extent <= size
+        for (offset, extent), size in zip(boxes, tensor.shape, strict=True)
     )
-    negative = any(extent < 0 for extent in extents)
-    if not negative and 0 in extents:
-        return None
-    if negative or not inside:
+    if not inside:
         raise BoundsError(
             f"the box of a {verb} leaves its tensor",
             span=call.span,
             found=f"offsets {list(offsets)}, extents {list(extents)}",
             expected=f"a box inside of shape {list(tensor.shape)}",
         )
-    return tensor[tuple(slice(offset, offset + extent) for offset, extent in zip(offsets, extents, strict=True))]
+    return tensor[tuple(slice(offset, offset + extent) for offset, extent in boxes)]
 
 
 @meaning("load")
@@ -52,8 +50,6 @@ def _load(call: Call) -> Tile:
             expected=f"within {list(call.tile.shape)}",
         )
     view = _box_of(tensor, offsets, extents, call, "load")
-    if view is None:
-        view = numpy.empty(extents, tensor.dtype)
     return embed(view.reshape(valid), call.tile.shape, call.tile.dtype)
 
 
@@ -70,8 +66,6 @@ def _store(call: Call) -> None:
     surplus = tile.array.ndim - tensor.ndim
     box = box.reshape(box.shape[surplus:] if surplus > 0 else (1,) * -surplus + box.shape)
     view = _box_of(tensor, tuple(offsets), box.shape, call, "store")
-    if view is None:
-        return
     target = call.types[1]
     assert target is not None
     view[...] = box if tile.dtype == target.dtype else convert(box, tile.dtype, target.dtype, "rint")

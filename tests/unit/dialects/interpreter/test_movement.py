@@ -50,7 +50,7 @@ def test_strided_tensors_are_read_and_written_in_place(run_module):
 
 @pytest.mark.parametrize(
     ("offsets", "valid"),
-    [([1, 0], [4, 6]), ([0, 1], [4, 6]), ([-1, 0], [4, 6]), ([0, 7], [1, 1])],
+    [([1, 0], [4, 6]), ([0, 1], [4, 6]), ([-1, 0], [4, 6]), ([0, 7], [1, 1]), ([5, 0], [0, 6])],
 )
 def test_a_load_outside_of_its_tensor_names_the_line(run_module, offsets, valid):
     text = copy_kernel((4, 6), FP32, offsets, [4, 6], valid)
