@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any
 
 from pypto_jit.dtypes import INDEX
 from pypto_jit.errors import ControlFlowError, DTypeError, TraceError
-from pypto_jit.language.scalars import Scalar, as_number, cast, fold, is_number
+from pypto_jit.language.scalars import Scalar, cast, fold
 from pypto_jit.language.tracing import current, here
 
 
@@ -84,6 +85,6 @@ def _loop(bounds: tuple[Any, ...], independent: bool) -> Range:
 def _bound(name: str, value: Any) -> Any:
     if isinstance(value, Scalar) and value.dtype.kind == "int":
         return cast(value, INDEX)
-    if not is_number(value) or isinstance(value, (bool, float)):
+    if not isinstance(value, Integral) or isinstance(value, bool):
         raise DTypeError(f"the bounds of {name} are integers", span=here(), found=value)
-    return as_number(value)
+    return int(value)

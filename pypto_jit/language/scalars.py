@@ -6,6 +6,7 @@ minus infinity, as Python's do; division by zero gives 0 for integers (``a % 0``
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any, NoReturn
 
 from pypto_jit.dtypes import ALL, BOOL, FP32, INDEX, DType
@@ -19,15 +20,15 @@ _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "m
 
 
 def is_number(value: object) -> bool:
-    """Whether this is a Python (or NumPy) number that the trace may fold: int, float or bool."""
-    if isinstance(value, (int, float)):
-        return True
-    return hasattr(type(value), "__index__") and not isinstance(value, Scalar) and not hasattr(value, "shape")
+    """Whether this is a number that the trace may fold: Python's, or another library's scalar."""
+    return isinstance(value, (int, float, Real))
 
 
 def as_number(value: Any) -> int | float:
-    """A foreign integer as a Python int; a Python number as it is."""
-    return value if isinstance(value, (int, float)) else value.__index__()
+    """A number as a Python int or float."""
+    if isinstance(value, (int, float)):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 class Scalar:

@@ -11,11 +11,11 @@ import types
 import numpy
 import pytest
 import torch
-from tests.tracing import spec, with_trace
 
 import pypto_jit.language as pl
 from pypto_jit.errors import TraceError
 from pypto_jit.frontend.reads import collect_reads
+from tests.tracing import spec, with_trace
 
 ROWS = 16
 SCALE = 2.0
@@ -210,7 +210,21 @@ class Color(enum.Enum):
 
 @pytest.mark.parametrize(
     "value",
-    [1, "a", None, (1, (2.0, "b")), math.pi, helper, Color.RED, pl.FP32, numpy.dtype("f4"), torch.float32, len, int, pl],
+    [
+        1,
+        "a",
+        None,
+        (1, (2.0, "b")),
+        math.pi,
+        helper,
+        Color.RED,
+        pl.FP32,
+        numpy.dtype("f4"),
+        torch.float32,
+        len,
+        int,
+        pl,
+    ],
 )
 def test_what_cannot_change_is_compared_by_identity(value):
     def kernel():
@@ -268,7 +282,7 @@ class TestGuards:
         def inner():
             return ROWS
 
-        def kernel(ROWS):  # noqa: N803
+        def kernel(ROWS):
             return inner()
 
         read = reads_of(kernel)["ROWS"]
