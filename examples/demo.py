@@ -51,7 +51,7 @@ def run(example: Example, folder: Path) -> tuple[list[str], bool]:
     right = error <= example.tolerance
     times = program.timings
     path = folder / f"{example.name.replace(' ', '_')}.pto"
-    if program.pto is None:
+    if program.assembly is None:
         where = "on the CPU only"
     else:
         path.write_text(program.pto)
@@ -74,7 +74,7 @@ def show(console: Console, example: Example) -> None:
     inputs, out = example.arguments()
     program = example.kernel.compile(*inputs, out)
     source = inspect.getsource(inspect.unwrap(example.kernel))
-    assembly = "\n".join(line.split(" loc(")[0] for line in (program.pto or "").splitlines())
+    assembly = "\n".join(line.split(" loc(")[0] for line in (program.assembly or "").splitlines())
     width = max(40, console.width // 2 - 2)
     console.print(
         Columns(

@@ -102,6 +102,9 @@ class JitFunction:
         for name in ("lower", "compile", "interpret", "cache_info", "cache_clear"):
             setattr(self.function, name, getattr(self, name))
         self.function.__pypto_kernel__ = original  # type: ignore[attr-defined]
+        # torch.compile must call a kernel, not look into the generated code.
+        self.function._torchdynamo_disable = True  # type: ignore[attr-defined]
+        self.function._torchdynamo_disable_msg = "a kernel is already compiled"  # type: ignore[attr-defined]
         _KERNELS.add(self)
 
     def _unlock(self) -> None:

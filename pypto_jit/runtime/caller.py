@@ -142,6 +142,17 @@ def count_versions(tensors: Sequence[torch.Tensor]) -> None:
     torch._C._increment_version([tensor for tensor in tensors if not tensor.is_inference()])
 
 
+def _hide_from_torch_compile(code: CodeType) -> None:
+    """Let torch.compile run the code as it is, with all it calls: its constants are no literals."""
+    try:
+        frames = torch._C._dynamo.eval_frame
+        skip = frames._FrameAction.SKIP
+        frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, skip))
+    except (AttributeError, TypeError):
+        # Another torch; there, compiled code that calls a kernel is decorated with torch.compiler.disable.
+        return
+
+
 def _expression(returns: Returns, local: Mapping[str, str]) -> str:
     if isinstance(returns, str):
         return local.get(returns, returns)
@@ -200,7 +211,10 @@ class GeneratedCaller:
         linecache.cache[self._filename] = (len(text), None, text.splitlines(keepends=True), self._filename)
         module = compile(text, self._filename, "exec", dont_inherit=True)
         code = next(constant for constant in module.co_consts if isinstance(constant, CodeType))
-        return code.replace(co_consts=tuple(source.objects.get(c, c) if type(c) is str else c for c in code.co_consts))
+        constants = tuple(source.objects.get(c, c) if type(c) is str else c for c in code.co_consts)
+        code = code.replace(co_consts=constants)
+        _hide_from_torch_compile(code)
+        return code
 
     def install(self, paths: Sequence[HotPath]) -> None:
         """Make these what a call tries, in order; none: take every call to the slow path. Safe while others call."""
