@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.types import DYNAMIC, TileBufType
 from pypto_jit.errors import LayoutError
 from pypto_jit.lowering.emitter import Emitter
@@ -154,7 +155,24 @@ class Buffers:
             )
         if source.type.is_column_vector:
             source, goal = self.rotated(source), self.rotated(goal)
-        self._emitter.emit("pto.tmov", (source.handle, goal.handle))
+        if source.type.shape == goal.type.shape:
+            self._emitter.emit("pto.tmov", (source.handle, goal.handle))
+        else:
+            self._pad_anew(source, goal)
+
+    def _pad_anew(self, source: TileRef, goal: TileRef) -> None:
+        """Copy into a buffer with other padding, as a move cannot: the maximum of a tile and itself is the tile."""
+        dtype = source.type.dtype
+        row = BY_NAME["maximum"]
+        if dtype not in row.dtypes[self._target.name]:
+            raise LayoutError(
+                f"a reshaped tile of {dtype} is converted or carried with rows of another length",
+                span=span_of_location(self._emitter.location),
+                found=f"rows of {source.type.shape[1]} and of {goal.type.shape[1]} elements",
+                hint="convert it before the reshape",
+            )
+        assert row.instruction is not None
+        self._emitter.emit(f"pto.{row.instruction.operation}", (source.handle, source.handle, goal.handle))
 
     def rotated(self, ref: TileRef) -> TileRef:
         """A column vector seen as a row."""

@@ -51,6 +51,8 @@ class _Alike:
                 self._unite(node.operands[0], node.results[0])
             else:
                 self.kept.update((node.operands[0], node.results[0]))
+        elif node.name == "pypto.move":
+            self._unite(node.operands[0], node.results[0])
         elif node.name == "scf.for":
             for initial, argument, yielded, result in carried(node):
                 for value in (argument, yielded, result):
@@ -61,7 +63,8 @@ class _Alike:
                     self._unite(yielded, result)
 
     def _unite(self, a: ir.Value, b: ir.Value) -> None:
-        if self._types.tile(a) is not None and self._types.tile(b) is not None:
+        one, other = self._types.tile(a), self._types.tile(b)
+        if one is not None and other is not None and one.space is other.space:
             first, second = self._find(a), self._find(b)
             if first != second:
                 self._parent[second] = first

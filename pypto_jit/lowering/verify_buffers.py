@@ -139,6 +139,8 @@ def _check_vector(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target:
     if row.rule == "cast":
         if result.dtype not in target.casts.get(first.dtype, ()):
             raise DTypeError(f"{target.name} has no conversion from {first.dtype} to {result.dtype}")
+        if first.shape != result.shape:
+            raise ShapeError("a conversion takes buffers of one shape", found=f"{first} to {result}")
     elif any(s.dtype != result.dtype for s in sources):
         raise DTypeError(f"the operands of {row.name} have several dtypes", found=", ".join(map(str, buffers)))
     instruction = row.instruction

@@ -9,6 +9,7 @@ numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 
 from pypto_jit._mlir import ir
@@ -21,6 +22,7 @@ from pypto_jit.lowering.layouts import as_column, lies_consecutively, transposed
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.tree import Body, Node, carried
 from pypto_jit.lowering.views import Tensors
+from pypto_jit.targets import Space
 
 
 def run(module: ir.Operation, lowering: Lowering) -> bool:
@@ -92,16 +94,37 @@ class _Conversion:
             for operand, value in zip(row.operands, node.operands, strict=True)
             if operand.name in row.instruction.inputs
         }
-        if row.name == "move" and self._buffers.ref(node.operands[0]).type.is_column_vector:
+        if row.name == "move" and self._stays_in_vec(node):
             self._buffers.copy(self._buffers.ref(node.operands[0]), self._define(node))
             return
         if "tmp" in row.instruction.inputs:
             source = self._buffers.ref(node.operands[0])
             named["tmp"] = self._buffers.allocate(source.type, source.extents).handle
-        result = self._define(node)
+        result = goal = self._define(node)
+        if row.rule == "cast":
+            source = self._buffers.ref(node.operands[0])
+            if source.type.shape != goal.type.shape:
+                source, result = self._padded_alike(source, goal)
+                named["src"] = source.handle
         attributes = {a.name: node.op.attributes[a.name] for a in row.attributes if a.name in node.op.attributes}
         inputs = [named[name] for name in row.instruction.inputs]
         self._emitter.emit(f"pto.{row.instruction.operation}", [*inputs, result.handle], attributes=attributes)
+        if result is not goal:
+            self._buffers.copy(result, goal)
+
+    def _stays_in_vec(self, node: Node) -> bool:
+        return all(self._buffers.physical(v).space is Space.VEC for v in (node.operands[0], node.results[0]))
+
+    def _padded_alike(self, source: TileRef, result: TileRef) -> tuple[TileRef, TileRef]:
+        """Stand-ins for the source and the result of a conversion, both with the longer rows of the two."""
+        shape = max(source.type.shape, result.type.shape)
+        if source.type.shape != shape:
+            wide = self._buffers.allocate(replace(source.type, shape=shape), source.extents)
+            self._buffers.copy(source, wide)
+            source = wide
+        if result.type.shape != shape:
+            result = self._buffers.allocate(replace(result.type, shape=shape), result.extents)
+        return source, result
 
     def _operand(self, node: Node, name: str, value: ir.Value) -> ir.Value:
         if not self._buffers.is_tile(value):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy
 import pytest
 
@@ -232,5 +231,13 @@ def test_low_precision_scores_keep_their_dtype_through_a_workspace():
     numpy.testing.assert_allclose(out, low @ y.astype("float32"), rtol=1e-5)
 
 
-def test_bfloat16_needs_its_own_numpy_dtype():
-    assert data((2, 2), BF16).dtype == ml_dtypes.bfloat16
+def test_conversions_around_reshapes_keep_the_elements():
+    text = ModuleText()
+    a, b = text.tensor((4, 8), FP16), text.tensor((8, 4), FP16)
+    wide = text.operator("reshape", text.operator("cast", text.load(a, [0, 0], (4, 8)), dtype=FP32), shape=(1, 32))
+    tall = text.operator("reshape", text.operator("neg", wide), shape=(2, 16))
+    narrow = text.operator("cast", text.operator("reshape", tall, shape=(4, 8)), dtype=FP16)
+    text.store(text.operator("transpose", narrow), b, [0, 0])
+    x, out = data((4, 8), FP16), zeros((8, 4), FP16)
+    run(text, x, out)
+    numpy.testing.assert_array_equal(out, -x.T)

@@ -101,6 +101,7 @@ BAD = [
     (op("tmatmul", left(), right(), acc(), kind="vector"), LayoutError),
     (op("tload", BOX, mat(), kind="vector"), LayoutError),
     (op("tcvt", buffer(), buffer("[4, 32]", "i8", valid="[4, 8]")), DTypeError),
+    (op("tcvt", buffer(), buffer("[4, 16]", "f16", valid="[4, 8]")), ShapeError),
 ]
 
 

@@ -224,3 +224,27 @@ def test_arguments_say_where_they_come_from():
     assert 'pypto.argument = "p1"' in head
     assert 'index {pypto.dim = ["p0", 1]}' in head
     assert 'index {pypto.stride = ["p0", 0]}' in head
+
+
+def test_a_reshaped_tile_is_padded_anew_to_be_converted(text):
+    # [4, 8] FP32 has no padding, as FP16 its rows have; the reshape needs it without, the conversion both alike.
+    tile = text.operator("reshape", load(text, (2, 16)), shape=(4, 8))
+    store(text, text.operator("cast", tile, dtype=FP16, mode="rint"))
+    outcome = lowered(text)
+    assert operations(outcome, "pto").count("tmax") == 1
+    source, result = types(line(outcome, "pto.tcvt"))
+    assert "[4, 16], [4, 8]" in source
+    assert "[4, 16], [4, 8]" in result
+
+
+def test_a_converted_tile_is_padded_anew_to_be_reshaped(text):
+    tile = text.operator("cast", load(text, (4, 8), FP16), dtype=FP32, mode="rint")
+    store(text, text.operator("reshape", tile, shape=(2, 16)))
+    names = operations(lowered(text), "pto")
+    assert names.index("tmax") > names.index("tcvt")
+
+
+def test_a_copy_within_vec_is_padded_like_its_source(text):
+    tile = text.operator("move", load(text, (4, 7)), space=Space.VEC)
+    store(text, text.operator("cast", tile, dtype=FP16, mode="rint"))
+    assert types(line(lowered(text), "pto.tmov"))[0].count("[4, 16]") == 1

