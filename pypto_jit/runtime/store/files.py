@@ -141,7 +141,12 @@ def read_folder(path: Path, names: frozenset[str] | None = None) -> tuple[dict[s
         DamagedError: it is not as it was written.
         OSError: it cannot be read.
     """
-    about = decode_manifest(read_own(path / MANIFEST))
+    try:
+        about = decode_manifest(read_own(path / MANIFEST))
+    except FileNotFoundError:
+        if path.is_dir():
+            raise DamagedError("there is no manifest") from None
+        raise
     files: dict[str, bytes] = {}
     try:
         listed = {name: (entry["bytes"], entry["sha256"]) for name, entry in about["files"].items()}

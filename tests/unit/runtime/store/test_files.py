@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -199,38 +198,39 @@ def test_what_cannot_be_removed_stays_without_an_error(folder, tmp_path, monkeyp
 
 
 KILLED = """if 1:
-    import sys
+    import os, signal, sys, time
     from pathlib import Path
     from pypto_jit.runtime.store.files import write_file, write_folder
-    root = Path(sys.argv[1])
-    print('ready', flush=True)
-    k = 0
-    while True:
-        k += 1
-        data = bytes([k % 251]) * 300_000
-        write_folder(root / 'entries' / str(k), {'a': data, 'b/c': data}, {'k': k}, root / 'staging')
-        write_file(root / 'file', data)
+    for attempt in range(40):
+        root = Path(sys.argv[1], str(attempt))
+        root.mkdir()
+        child = os.fork()
+        if child == 0:
+            k = 0
+            while True:
+                k += 1
+                data = bytes([k % 251]) * 300_000
+                write_folder(root / 'entries' / str(k), {'a': data, 'b/c': data}, {'k': k}, root / 'staging')
+                write_file(root / 'file', data)
+        time.sleep(0.002 * attempt)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 """
 
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_while_it_writes_leaves_only_whole_entries(tmp_path):
-    for attempt in range(25):
-        root = tmp_path / str(attempt)
-        root.mkdir()
-        process = subprocess.Popen([sys.executable, "-c", KILLED, str(root)], stdout=subprocess.PIPE, cwd=os.getcwd())
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(0.003 * attempt)
-        process.kill()
-        process.wait()
-        for entry in (root / "entries").glob("*"):
-            about, read = read_folder(entry)
-            assert read["a"] == read["b/c"] == bytes([about["k"] % 251]) * 300_000
-        if (root / "file").exists():
-            content = (root / "file").read_bytes()
-            assert len(content) == 300_000
-            assert len(set(content)) == 1
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=True)
+    entries = list(tmp_path.glob("*/entries/*"))
+    for entry in entries:
+        about, read = read_folder(entry)
+        assert read["a"] == read["b/c"] == bytes([about["k"] % 251]) * 300_000
+    for path in tmp_path.glob("*/file"):
+        content = path.read_bytes()
+        assert len(content) == 300_000
+        assert len(set(content)) == 1
+    assert entries
+    assert list(tmp_path.glob("*/staging/*"))
 
 
 def test_ownership_is_that_of_the_process(tmp_path):
