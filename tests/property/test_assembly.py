@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pypto_jit._mlir import ir
@@ -20,6 +20,7 @@ from tests.property.running import arguments, assert_same, interpreted
 
 @pytest.mark.parametrize("foreign", [False, True], ids=["ours", "without_buffer_numbers"])
 @pytest.mark.parametrize("programs", [whole_programs, block_programs, carried_programs], ids=lambda f: f.__name__)
+@settings(max_examples=40)
 @given(data=st.data(), seed=st.integers(0, 2**16))
 def test_assembly_that_is_parsed_back_runs_the_same(programs, foreign, data, seed):
     target = data.draw(st.sampled_from([A2A3, A5]))

@@ -140,9 +140,11 @@ def _read_partition_view(builder: Builder, block: ir.Block, token: Token, start:
         kind = builder.type()
     else:
         opening = view_token
-        rank = len(source.shape) if isinstance(source, TensorViewType) else 0
+        # The assembler then takes the sizes that are constants as static.
         dtype = source.dtype.mlir if isinstance(source, TensorViewType) else "f32"
-        kind = builder.spelled_type("!pto.partition_tensor_view", "x".join(["?"] * rank + [dtype]), opening)
+        extents = [_constant(size) for size in sizes]
+        spelled = "".join(f"{'?' if extent is None else extent}x" for extent in extents) + dtype
+        kind = builder.spelled_type("!pto.partition_tensor_view", spelled, opening)
     box = builder.kind_of_type(kind)
     if not isinstance(source, TensorViewType) or not isinstance(box, PartitionType) or source.dtype != box.dtype:
         raise builder.error(
@@ -209,9 +211,17 @@ def _read_alloc_tile(builder: Builder, block: ir.Block, token: Token, start: int
 def _constant_address(builder: Builder) -> int:
     token, value = builder.value()
     builder.check_type(token, value, builder.builtin("i64"))
+    address = _constant(value)
+    if address is None:
+        raise builder.error("an address is a constant", token.start, token.end, found=token.text)
+    return address
+
+
+def _constant(value: ir.Value) -> int | None:
+    """The value of an integer constant, else None."""
     definition = value.owner
     if isinstance(definition, ir.Block) or definition.name != forms.CONSTANT:
-        raise builder.error("an address is a constant", token.start, token.end, found=token.text)
+        return None
     return ir.IntegerAttr(definition.attributes["value"]).value
 
 

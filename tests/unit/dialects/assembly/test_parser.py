@@ -18,7 +18,7 @@ register(SHARED)
 # Written by nobody here: other names, both tile spellings, April's spacing, sections, manual synchronization, no entry.
 FOREIGN = """\
 #loc7 = loc("model.py":3:1)
-module @m attributes {pto.target_arch = "a3", other = [1, 2]} {
+module @m attributes {pto.target_arch = "a3", some.other = [1, 2]} {
   func.func public @scale(%arg0: !pto.ptr<f32, gm>, %arg1: !pto.ptr<f32>, %n: index)
       attributes {pto.kernel_kind = #pto.kernel_kind<vector>, pto.auto_sync_tail_hint = "default"} {
     %c0 = arith.constant 0 : index
@@ -33,7 +33,7 @@ module @m attributes {pto.target_arch = "a3", other = [1, 2]} {
       %t = pto.alloc_tile addr = %a valid_row = %n valid_col = %c8
           : !pto.tile_buf<vec, 16x8xf32, valid=?x?>  // a comment
       %p = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%n, %c8] : !pto.tensor_view<?x?xf32>
-      pto.tload ins(%p : !pto.partition_tensor_view<?x?xf32>)
+      pto.tload ins(%p : !pto.partition_tensor_view<?x8xf32>)
         outs(%t : !pto.tile_buf<vec, 16x8xf32, valid=?x?>) loc(#loc7)
       pto.set_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID0>]
       pto.wait_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID0>]
