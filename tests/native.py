@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 import llvmlite.binding as llvm
+import ml_dtypes
 import numpy as np
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.interpreter import interpret
+from pypto_jit.dialects.types import TensorType
+from pypto_jit.dtypes import DType
 from pypto_jit.lowering.context import borrowed_context
 from pypto_jit.lowering.cpu.codegen import emit_object
 from pypto_jit.lowering.cpu.description import CpuDescription, host_cpu
@@ -20,6 +23,7 @@ from pypto_jit.lowering.cpu.kernel import lower_to_cpu
 from pypto_jit.lowering.pipeline import lower
 from pypto_jit.lowering.tree import functions
 from pypto_jit.targets import A2A3, Target
+from tests.module_text import ModuleText, Value
 
 _names = itertools.count()
 
@@ -172,3 +176,49 @@ def interpreted(text: object, *arrays: np.ndarray) -> None:
     """Run the interpreter on a module's text; arrays are written in place."""
     with borrowed_context() as context:
         interpret(ir.Module.parse(str(text), context), list(arrays))
+
+
+def numbers(shape: Sequence[int], dtype: DType, seed: int = 3) -> np.ndarray:
+    """Random values that make arithmetic interesting: mixed signs, some zeros, integers up to the whole range."""
+    random = np.random.default_rng((seed, dtype.bits, *shape))
+    if dtype.is_float:
+        values = random.normal(size=shape) * np.exp(random.normal(size=shape))
+        return np.where(random.random(shape) < 0.05, 0, values).astype(dtype.numpy)
+    info = np.iinfo(dtype.numpy)
+    wide = random.integers(info.min, info.max, shape, endpoint=True)
+    return np.where(random.random(shape) < 0.5, random.integers(-9, 9, shape), wide).astype(dtype.numpy)
+
+
+def check(
+    build: Callable[[ModuleText], None],
+    arrays: Sequence[np.ndarray],
+    *,
+    target: Target = A2A3,
+    blocks: int = 1,
+    tolerance: float = 0.0,
+) -> Kernel:
+    """Compile what ``build`` writes and compare every array afterwards with the interpreter's.
+
+    Args:
+        tolerance: beyond two units in the last place, absolute and relative.
+    """
+    text = ModuleText(target)
+    build(text)
+    kernel = Kernel(text, target)
+    mine, theirs = [a.copy() for a in arrays], [a.copy() for a in arrays]
+    assert kernel(*mine, blocks=blocks) == 0
+    interpreted(text, *theirs)
+    for actual, wanted in zip(mine, theirs, strict=True):
+        if actual.dtype.kind in "iu":
+            np.testing.assert_array_equal(actual, wanted)
+            continue
+        unit = float(ml_dtypes.finfo(actual.dtype).eps)
+        left, right = actual.astype(np.float64), wanted.astype(np.float64)
+        np.testing.assert_allclose(left, right, rtol=unit * 2 + tolerance, atol=tolerance, equal_nan=True)
+    return kernel
+
+
+def whole(text: ModuleText, tensor: Value) -> Value:
+    """A load of all of a tensor."""
+    assert isinstance(tensor.type, TensorType)
+    return text.load(tensor, [0] * tensor.type.rank, tensor.type.shape)

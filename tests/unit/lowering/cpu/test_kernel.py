@@ -39,7 +39,6 @@ def test_every_row_of_the_table_has_code():
     assert {row.name for row in ROWS if row.instruction is not None} == handled
 
 
-
 def test_attributes_of_a_kernel():
     text = ModuleText()
     x, out = text.tensor((64, 32), FP32), text.tensor((64, 32), FP32)

@@ -62,8 +62,8 @@ def test_a_ragged_block_ends_within_any_extent():
 
 @pytest.mark.parametrize(("extent", "fits"), [(64, True), (63, False), (80, True)])
 def test_whole_blocks_end_within_a_known_extent(extent, fits):
-    (i,) = Values("scf.for %i = %c0 to %c64 step %c16 {\n}").found
-    assert Ranges().ends_within(i, 16, extent) == fits
+    values = Values("scf.for %i = %c0 to %c64 step %c16 {\n}")
+    assert values.ranges.ends_within(values.found[0], 16, extent) == fits
 
 
 def test_a_block_strided_loop_keeps_the_step():
@@ -84,12 +84,13 @@ def test_a_block_strided_loop_keeps_the_step():
 
 
 def test_an_offset_loop_is_congruent_to_its_start():
-    (i,) = Values("scf.for %i = %c7 to %c64 step %c16 {\n}").found
-    known = Ranges().range(i)
+    values = Values("scf.for %i = %c7 to %c64 step %c16 {\n}")
+    (i,) = values.found
+    known = values.ranges.range(i)
     # 7, 23, 39, 55
     assert (known.lowest, known.highest) == (7, 55)
-    assert Ranges().ends_within(i, 9, 64)
-    assert not Ranges().ends_within(i, 10, 64)
+    assert values.ranges.ends_within(i, 9, 64)
+    assert not values.ranges.ends_within(i, 10, 64)
 
 
 def test_quotients():

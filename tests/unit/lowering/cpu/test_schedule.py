@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pypto_jit._mlir import ir
-from pypto_jit.dtypes import FP16, FP32
+from pypto_jit.dtypes import FP32
 from pypto_jit.lowering.context import borrowed_context
-from pypto_jit.lowering.cpu.fusion import Group, Role, is_fusible
+from pypto_jit.lowering.cpu.fusion import Group, is_fusible
 from pypto_jit.lowering.cpu.liveness import live_after
 from pypto_jit.lowering.cpu.program import Instruction, Nested, Program
 from pypto_jit.lowering.cpu.schedule import longest_group
@@ -130,24 +130,3 @@ def test_a_tile_that_a_loop_carries_is_written():
 
     found = groups(build)
     assert (["load", "add"], [["load", "add"]], ["add"]) in found
-
-
-def test_buffers_at_the_same_address_but_another_stride_part():
-    """A narrower tile takes the place of a wider one: row for row they do not touch the same bytes."""
-
-    def build(text):
-        x, out, last = text.tensor((16, 512), FP32), text.tensor((16, 512), FP16), text.tensor((16, 512), FP16)
-        tiles = [whole(text, x) for _ in range(5)]
-        total = tiles[0]
-        for tile in tiles[1:]:
-            total = text.operator("mul", text.operator("add", total, tile), tile)
-        narrow = text.operator("cast", total, dtype=FP16, mode="rint")
-        text.store(narrow, out, [0, 0])
-        text.store(text.operator("exp", narrow), last, [0, 0])
-
-    for names, passes, _ in groups(build):
-        assert sorted(name for numbers in passes for name in numbers) >= sorted(set(names))
-
-
-def test_roles():
-    assert {role.name for role in Role} == {"ELEMENT", "REDUCE", "ROW", "LOAD", "STORE"}

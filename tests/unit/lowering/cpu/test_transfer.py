@@ -34,7 +34,12 @@ def test_a_box_outside_of_its_tensor_is_reported_and_left_alone():
 def test_boxes_of_three_dimensions(dtype):
     def build(text):
         x, out = text.tensor((4, 5, 24), dtype), text.tensor((4, 5, 24), dtype)
-        for offsets, shape in (([0, 0, 0], (2, 5, 24)), ([2, 0, 8], (1, 3, 16)), ([2, 3, 0], (2, 2, 7)), ([3, 1, 3], (1, 1, 9))):
+        for offsets, shape in (
+            ([0, 0, 0], (2, 5, 24)),
+            ([2, 0, 8], (1, 3, 16)),
+            ([2, 3, 0], (2, 2, 7)),
+            ([3, 1, 3], (1, 1, 9)),
+        ):
             text.store(text.operator("exp", text.load(x, offsets, shape)), out, offsets)
 
     check(build, [numbers((4, 5, 24), dtype), np.zeros((4, 5, 24), dtype.numpy)])
