@@ -16,7 +16,7 @@ from pypto_jit.errors import ArgumentError, ControlFlowError, PyptoError, Source
 from pypto_jit.frontend.arithmetic import Arithmetic
 from pypto_jit.frontend.rewrite import Rewriter, is_rewritten
 from pypto_jit.frontend.valid import valid_extents
-from pypto_jit.language.location import frame_span, is_internal, user_frame
+from pypto_jit.language.location import Positions, frame_span, is_internal, positions, user_frame
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.tracing import Trace
 from pypto_jit.language.values import Tensor, Tile
@@ -73,7 +73,8 @@ class Builder(Trace):
         self._types: dict[str, ir.Type] = {}
         self._constants: dict[tuple[str, str], Scalar] = {}
         self._last_constant: Any = None
-        self._locations: dict[tuple[int, int], tuple[ir.Location, Span | None, CodeType]] = {}
+        self._locations: dict[tuple[int, int], tuple[ir.Location, Span | None]] = {}
+        self._positions: dict[int, tuple[Positions, CodeType]] = {}
         self._unknown = ir.Location.unknown(context)
         self._arithmetic = Arithmetic(self)
 
@@ -85,14 +86,18 @@ class Builder(Trace):
             if frame.f_back is None:
                 return self._unknown, None
             frame = frame.f_back
-        key = (id(frame.f_code), frame.f_lasti)
+        code = frame.f_code
+        key = (id(code), frame.f_lasti)
         known = self._locations.get(key)
         if known is None:
-            span = frame_span(frame)
-            location = ir.Location.file(span.filename, span.line, span.column, self.context)
-            # The code object is kept, so that its id stays its own.
-            known = self._locations[key] = (location, span, frame.f_code)
-        return known[0], known[1]
+            places = self._positions.get(id(code))
+            if places is None:
+                # The code object is kept, so that its id stays its own.
+                places = self._positions[id(code)] = (positions(code), code)
+            span = frame_span(frame, places[0])
+            known = (ir.Location.file(span.filename, span.line, span.column, self.context), span)
+            self._locations[key] = known
+        return known
 
     @property
     def location(self) -> ir.Location:

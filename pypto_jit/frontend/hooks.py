@@ -16,10 +16,11 @@ from pypto_jit.frontend.branches import Branch
 from pypto_jit.frontend.builder import Builder
 from pypto_jit.frontend.liveness import Flow
 from pypto_jit.frontend.loops import Loop
-from pypto_jit.frontend.rewrite import Rewriter, underlying
+from pypto_jit.frontend.rewrite import Rewriter
 from pypto_jit.frontend.structures import UNDEFINED
 from pypto_jit.language.control import Range
 from pypto_jit.language.location import is_third_party
+from pypto_jit.language.reads import underlying
 from pypto_jit.language.scalars import Scalar, fold
 from pypto_jit.language.tracing import CURRENT
 from pypto_jit.language.values import Tile

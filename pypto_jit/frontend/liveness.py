@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Names = frozenset[str]
 _NONE: Names = frozenset()
@@ -51,44 +50,56 @@ def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
         stack.extend(list(ast.iter_child_nodes(node))[::-1])
 
 
-def _comprehension_targets(nodes: Iterable[ast.AST]) -> set[int]:
-    inside = set()
-    for node in own_nodes(nodes):
-        if isinstance(node, _COMPREHENSIONS):
-            for generator in node.generators:
-                inside |= {id(name) for name in ast.walk(generator.target)}
-    return inside
+class Uses:
+    """The variables that pieces of syntax bind and read, each piece looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[dict[str, None], Names]] = {}
+
+    def bound(self, *nodes: ast.AST) -> dict[str, None]:
+        """The variables that they bind, in order; those of comprehensions and nested functions are others."""
+        return {name: None for node in nodes for name in self._of(node)[0]}
+
+    def read(self, *nodes: ast.AST) -> Names:
+        """The variables that they read, with those that nested functions read."""
+        return _NONE.union(*(self._of(node)[1] for node in nodes))
+
+    def _of(self, node: ast.AST) -> tuple[dict[str, None], Names]:
+        if isinstance(node, ast.Name):
+            bound = {} if isinstance(node.ctx, ast.Load) else {node.id: None}
+            return bound, _NONE if isinstance(node.ctx, ast.Store) else frozenset((node.id,))
+        known = self._known.get(id(node))
+        if known is None:
+            known = self._known[id(node)] = self._compute(node)
+        return known
+
+    def _compute(self, node: ast.AST) -> tuple[dict[str, None], Names]:
+        bound: dict[str, None] = dict.fromkeys(_own_bindings(node))
+        read: set[str] = set()
+        scope = isinstance(node, _SCOPES)
+        private = node.target if isinstance(node, ast.comprehension) else None
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.expr_context, ast.operator)):
+                continue
+            inner, used = self._of(child)
+            if not scope and child is not private:
+                bound.update(inner)
+            read |= used
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            read.add(node.target.id)
+        return bound, frozenset(read)
 
 
-def bound_names(nodes: Iterable[ast.AST]) -> dict[str, None]:
-    """The variables that statements bind, in order; those of comprehensions and nested functions are others."""
-    nodes = list(nodes)
-    private = _comprehension_targets(nodes)
-    names: dict[str, None] = {}
-    for node in own_nodes(nodes):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in private:
-            names[node.id] = None
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names[node.name] = None
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            names.update((alias.asname or alias.name.partition(".")[0], None) for alias in node.names)
-        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-            names[node.name] = None
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            names[node.rest] = None
-    return names
-
-
-def read_names(nodes: Iterable[ast.AST]) -> Names:
-    """The variables that statements read, with those that nested functions read."""
-    names = set()
-    for top in nodes:
-        for node in ast.walk(top):
-            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
-                names.add(node.id)
-            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                names.add(node.target.id)
-    return frozenset(names)
+def _own_bindings(node: ast.AST) -> Iterator[str]:
+    """Variables that a node binds by a plain string."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        yield node.rest
 
 
 def _jumps(nodes: Iterable[ast.stmt], in_loop: bool) -> Iterator[tuple[str, int]]:
@@ -129,21 +140,6 @@ def _heads(node: ast.stmt) -> list[ast.AST]:
     return heads
 
 
-def _surely_bound(node: ast.stmt) -> Names:
-    """Variables that a statement binds on every way through it."""
-    if isinstance(node, ast.If):
-        then: Names = frozenset().union(*(_surely_bound(statement) for statement in node.body))
-        return then & frozenset().union(*(_surely_bound(statement) for statement in node.orelse))
-    if not isinstance(node, _SCOPES) and any(_blocks(node)):
-        return _NONE
-    conditional = {
-        part.target.id
-        for part in own_nodes([node])
-        if isinstance(part, ast.NamedExpr) and isinstance(part.target, ast.Name)
-    }
-    return frozenset(bound_names([node])) - conditional
-
-
 @dataclass
 class Analysis:
     """The flows of every ``for`` and ``if`` of one function; those of nested functions have analyses of their own."""
@@ -153,6 +149,7 @@ class Analysis:
     _shared: Names = _NONE
     _assigned_inside: Names = _NONE
     _exposed: dict[int, Names] = field(default_factory=dict)
+    _uses: Uses = field(default_factory=Uses)
 
     @classmethod
     def of(cls, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Analysis:
@@ -190,43 +187,43 @@ class Analysis:
             self._record(node, [*node.body, *node.orelse], (), _NONE, after)
             then = self._block(node.body, after, head)
             other = self._block(node.orelse, after, head)
-            return then | other | read_names([node.test])
+            return then | other | self._uses.read(node.test)
         if isinstance(node, ast.While):
-            inside = after | self._gen(node.body) | read_names([node.test])
+            inside = after | self._gen(node.body) | self._uses.read(node.test)
             self._block(node.body, inside, inside)
             return inside | self._block(node.orelse, after, head)
         if isinstance(node, (ast.Break, ast.Continue)):
             return head
         if isinstance(node, (ast.Return, ast.Raise)):
-            return read_names([node]) | head
+            return self._uses.read(node) | head
         blocks = list(_blocks(node)) if not isinstance(node, _SCOPES) else []
         if not blocks:
-            return (after - _surely_bound(node)) | read_names([node])
+            return (after - self._surely_bound(node)) | self._uses.read(node)
         # with, try, match: any part may run or be left at any point.
         around = after | head | frozenset().union(*(self._gen(block) for block in blocks))
         for block in blocks:
             self._block(block, around, around)
-        return around | read_names(_heads(node))
+        return around | self._uses.read(*_heads(node))
 
     def _for(self, node: ast.For | ast.AsyncFor, after: Names, head: Names) -> Names:
-        targets = tuple(bound_names([node.target]))
+        targets = tuple(self._uses.bound(node.target))
         exposed = self._gen(node.body) - frozenset(targets)
         rest = self._block(node.orelse, after, head) if node.orelse else after
         self._record(node, node.body, targets, exposed, rest | after)
         inside = rest | after | exposed
         self._block(node.body, inside, inside)
-        return inside | read_names([node.iter, node.target])
+        return inside | self._uses.read(node.iter, node.target)
 
     def _record(
         self, node: ast.stmt, body: list[ast.stmt], targets: tuple[str, ...], exposed: Names, after: Names
     ) -> None:
-        names = dict.fromkeys((*bound_names(body), *sorted(self._assigned_inside)))
+        names = dict.fromkeys((*self._uses.bound(*body), *sorted(self._assigned_inside)))
         self.flows[node] = Flow(
             tuple(name for name in names if name not in targets and name not in self._shared),
             targets,
             exposed | self._captured,
             after | self._captured,
-            read_names(body),
+            self._uses.read(*body),
             tuple(_jumps(body, False)),
         )
 
@@ -237,16 +234,27 @@ class Analysis:
             known = self._exposed.get(id(statement))
             if known is None:
                 known = self._exposed[id(statement)] = self._gen_of(statement)
-            result = known | (result - _surely_bound(statement))
+            result = known | (result - self._surely_bound(statement))
         return result
 
     def _gen_of(self, node: ast.stmt) -> Names:
         if isinstance(node, (ast.For, ast.AsyncFor)):
-            inside = self._gen(node.body) - frozenset(bound_names([node.target]))
-            return read_names([node.iter]) | inside | self._gen(node.orelse)
+            inside = self._gen(node.body) - frozenset(self._uses.bound(node.target))
+            return self._uses.read(node.iter) | inside | self._gen(node.orelse)
         if isinstance(node, (ast.If, ast.While)):
-            return read_names([node.test]) | self._gen(node.body) | self._gen(node.orelse)
+            return self._uses.read(node.test) | self._gen(node.body) | self._gen(node.orelse)
         blocks = list(_blocks(node)) if not isinstance(node, _SCOPES) else []
         if blocks:
-            return read_names(_heads(node)).union(*(self._gen(block) for block in blocks))
-        return read_names([node])
+            return self._uses.read(*_heads(node)).union(*(self._gen(block) for block in blocks))
+        return self._uses.read(node)
+
+    def _surely_bound(self, node: ast.stmt) -> Names:
+        """Variables that a statement binds on every way through it."""
+        if isinstance(node, ast.If):
+            then = _NONE.union(*(self._surely_bound(statement) for statement in node.body))
+            return then & _NONE.union(*(self._surely_bound(statement) for statement in node.orelse))
+        if not isinstance(node, _SCOPES) and any(_blocks(node)):
+            return _NONE
+        bound = frozenset(self._uses.bound(node))
+        # Whether a := runs may depend on what stands before it.
+        return bound and bound - {part.target.id for part in own_nodes([node]) if isinstance(part, ast.NamedExpr)}

@@ -27,13 +27,12 @@ from __future__ import annotations
 
 import ast
 import weakref
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from pypto_jit.frontend import syntax
 from pypto_jit.frontend.liveness import Analysis, Flow
 from pypto_jit.frontend.source import Definition, find_definition
-from pypto_jit.language.location import is_internal
 
 # No source can contain this name.
 _FACTORY = "pypto.factory"
@@ -85,18 +84,6 @@ def is_rewritten(code: CodeType) -> bool:
     return syntax.HOOKS in code.co_freevars
 
 
-def underlying(callee: Any) -> FunctionType | None:
-    """The user's function behind a callable: a function, a method, or a kernel's original; None for any other."""
-    kernel = getattr(callee, "__pypto_kernel__", None)
-    if isinstance(kernel, FunctionType):
-        return kernel
-    if isinstance(callee, MethodType):
-        callee = callee.__func__
-    if isinstance(callee, FunctionType) and not is_internal(callee.__code__.co_filename):
-        return callee
-    return None
-
-
 def _compile(definition: Definition, function: FunctionType) -> CodeType | None:
     transformed = _Transformer().function(definition)
     names = [*function.__code__.co_freevars, syntax.HOOKS]
@@ -114,9 +101,8 @@ def _compile(definition: Definition, function: FunctionType) -> CodeType | None:
         decorator_list=[],
         **syntax.no_type_parameters(),
     )
-    ast.copy_location(factory, definition)
-    module = ast.fix_missing_locations(ast.Module([factory], type_ignores=[]))
-    code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True)
+    syntax.locate(factory, definition)
+    code = compile(ast.Module([factory], type_ignores=[]), function.__code__.co_filename, "exec", dont_inherit=True)
     return _find(code, function.__code__)
 
 
@@ -166,8 +152,9 @@ class _Transformer(ast.NodeTransformer):
             node.decorator_list = []
             node.returns = None
         arguments = node.args
-        arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
-        arguments.kw_defaults = [None if d is None else ast.Constant(None) for d in arguments.kw_defaults]
+        nothing = ast.copy_location(ast.Constant(None), node)
+        arguments.defaults = [nothing for _ in arguments.defaults]
+        arguments.kw_defaults = [None if default is None else nothing for default in arguments.kw_defaults]
         everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         for argument in (*everything, arguments.vararg, arguments.kwarg):
             if argument is not None:
@@ -236,7 +223,6 @@ class _Transformer(ast.NodeTransformer):
             ),
         ]
         staged = ast.For(node.target, syntax.load(iterator), body, [], None)
-        ast.copy_location(staged, node)
         if node.orelse:
             staged.orelse = [*results, *self._statements(node.orelse)]
             results = []
@@ -315,8 +301,7 @@ class _Transformer(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)
-        node.func = ast.copy_location(syntax.hook("callee", node.func), node.func)
-        syntax.locate(node.func, node.func)
+        node.func = self._expression(node.func, syntax.hook("callee", node.func))
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:

@@ -8,6 +8,8 @@ import linecache
 import tokenize
 from types import CodeType, FunctionType
 
+from pypto_jit.language.location import positions
+
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -73,8 +75,8 @@ def _matches(node: Definition, code: CodeType) -> bool:
 
 def _starts_with(body: ast.expr | list[ast.stmt], code: CodeType) -> bool:
     """Whether code begins where the body of a lambda does; no code does before Python 3.11, which has no columns."""
-    if isinstance(body, list) or not hasattr(code, "co_positions"):
+    if isinstance(body, list):
         return False
     # An instruction without width belongs to no expression.
-    places = [(p[0], p[2]) for p in code.co_positions() if None not in p and p[2] != p[3]]
+    places = [(p[0], p[2]) for p in positions(code) if None not in p and p[2] != p[3]]
     return min(places, default=None) == (body.lineno, body.col_offset)

@@ -62,7 +62,12 @@ def no_type_parameters() -> dict[str, Any]:
 
 
 def locate(node: ast.AST, place: ast.AST) -> None:
-    """Give the new nodes of a tree a place; those of the user keep theirs."""
-    for part in ast.walk(node):
-        if "lineno" in part._attributes and not hasattr(part, "lineno"):
+    """Give a place to new nodes, down to those that have one."""
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if "lineno" in part._attributes:
+            if hasattr(part, "lineno"):
+                continue
             ast.copy_location(part, place)
+        stack.extend(ast.iter_child_nodes(part))

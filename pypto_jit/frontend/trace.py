@@ -16,9 +16,9 @@ from pypto_jit.errors import ArgumentError, DirectionError, InternalError, Trace
 from pypto_jit.frontend.bounds import derive_shape
 from pypto_jit.frontend.builder import Builder
 from pypto_jit.frontend.hooks import REWRITER
-from pypto_jit.frontend.parameters import Declaration, check_argument, declarations, definition_span
-from pypto_jit.frontend.reads import Read, collect_reads
 from pypto_jit.language.location import code_span, is_internal
+from pypto_jit.language.parameters import Declaration, check_argument, declarations, definition_span
+from pypto_jit.language.reads import Read, collect_reads
 from pypto_jit.language.tracing import CURRENT
 from pypto_jit.language.values import Tensor, Tile
 from pypto_jit.signature import Constant, ParamInfo, TensorSpec

@@ -51,7 +51,7 @@ def __getattr__(name: str) -> Any:
         from pypto_jit._jit import jit
 
         return jit
-    near = difflib.get_close_matches(name, __all__, 1)
+    near = [] if name.startswith("__") else difflib.get_close_matches(name, __all__, 1)
     hint = f"; did you mean pl.{near[0]}?" if near else ""
     raise AttributeError(f"pypto_jit.language has no '{name}'{hint}", name=name, obj=None)
 

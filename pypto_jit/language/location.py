@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import sysconfig
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -43,24 +42,38 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return frame
 
 
-def code_span(code: CodeType, instruction: int, line: int) -> Span:
-    """The span of an instruction (a byte offset): with columns on Python 3.11 and later, else the line alone.
+Positions = list[tuple[int | None, int | None, int | None, int | None]]
+
+
+def positions(code: CodeType) -> Positions:
+    """First and last line, first and last column of every instruction; nothing before Python 3.11."""
+    found = getattr(code, "co_positions", None)
+    return [] if found is None else list(found())
+
+
+def code_span(code: CodeType, instruction: int, line: int, places: Positions | None = None) -> Span:
+    """The span of an instruction: with columns on Python 3.11 and later, else the line alone.
 
     Columns count the bytes of the line in UTF-8, as Python's own tracebacks do.
+
+    Args:
+        code: the code.
+        instruction: a byte offset.
+        line: its line.
+        places: the `positions` of the code, where they are known already.
     """
-    positions = getattr(code, "co_positions", None)
-    if positions is not None:
-        place = next(islice(positions(), max(0, instruction) // 2, None), None)
-        if place is not None:
-            first, last, column, end = place
-            if first is not None and column is not None and end is not None:
-                return Span(code.co_filename, first, column + 1, end + 1 if last == first else 0)
+    places = positions(code) if places is None else places
+    index = max(0, instruction) // 2
+    if index < len(places):
+        first, last, column, end = places[index]
+        if first is not None and column is not None and end is not None:
+            return Span(code.co_filename, first, column + 1, end + 1 if last == first else 0)
     return Span(code.co_filename, line)
 
 
-def frame_span(frame: FrameType) -> Span:
+def frame_span(frame: FrameType, places: Positions | None = None) -> Span:
     """The span of what a frame is executing."""
-    return code_span(frame.f_code, frame.f_lasti, frame.f_lineno or 1)
+    return code_span(frame.f_code, frame.f_lasti, frame.f_lineno or 1, places)
 
 
 def user_span(depth: int = 1) -> Span | None:

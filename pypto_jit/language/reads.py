@@ -17,9 +17,8 @@ from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from pypto_jit.errors import TraceError
-from pypto_jit.frontend.parameters import definition_span
-from pypto_jit.frontend.rewrite import underlying
 from pypto_jit.language.location import is_internal, is_third_party
+from pypto_jit.language.parameters import definition_span
 
 _MAXIMUM_BYTES = 1 << 16
 _MAXIMUM_DEPTH = 8
@@ -147,6 +146,18 @@ class _Collector:
             self.function(helper)
 
 
+def underlying(callee: Any) -> FunctionType | None:
+    """The user's function behind a callable: a function, a method, or a kernel's original; None for any other."""
+    kernel = getattr(callee, "__pypto_kernel__", None)
+    if isinstance(kernel, FunctionType):
+        return kernel
+    if isinstance(callee, MethodType):
+        callee = callee.__func__
+    if isinstance(callee, FunctionType) and not is_internal(callee.__code__.co_filename):
+        return callee
+    return None
+
+
 @lru_cache(maxsize=1024)
 def _paths(code: CodeType) -> tuple[tuple[str, ...], ...]:
     """The global and closure variables that code reads, each with the attributes it takes of it at once."""
@@ -213,7 +224,7 @@ def _is_fixed(value: Any) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    return not isinstance(value, type) and (hasattr(value, "__array__") or hasattr(value, "__dlpack__"))
+    return not isinstance(value, (type, ModuleType)) and (hasattr(value, "__array__") or hasattr(value, "__dlpack__"))
 
 
 def _unguardable(value: Any) -> str | None:
