@@ -7,8 +7,8 @@ comments. The text depends on the module only: nothing of the process, and of so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterator
+from functools import cache, lru_cache
 from pathlib import PurePath
 
 from pypto_jit._mlir import ir
@@ -51,8 +51,17 @@ def _cannot(operation: ir.Operation, what: str) -> AssemblyError:
     return AssemblyError("this cannot be written as PTO assembly", span=span_of(operation.location), found=what)
 
 
-def _type(value: ir.Value) -> str:
-    return _spell(str(value.type))
+@cache
+def _written(name: str) -> frozenset[str]:
+    """The attributes of an operation that its own text says."""
+    rows = INSTRUCTIONS.get(name.removeprefix("pto."), ())
+    own = [a.name for row in rows if row.instruction for a in row.instruction.attributes]
+    return frozenset({"addr", "layout", "predicate", *own})
+
+
+@lru_cache(maxsize=256)
+def _file(name: str) -> str:
+    return PurePath(name).name
 
 
 def _dtype(value: ir.Value) -> DType:
@@ -87,6 +96,7 @@ class _FunctionPrinter:
         self._function = function
         self._locations = locations
         self._names = Names()
+        self._types: dict[ir.Value, str] = {}
         self._constants: dict[str, str] = {}
         self._lines: list[str] = []
         self._depth = 2
@@ -140,7 +150,7 @@ class _FunctionPrinter:
                 about.pop("pypto.argument")
             if about:
                 pragmas.append(f"{name} = {ir.DictAttr.get(about, function.context)}")
-        signature = ", ".join(f"{self._names[a]}: {_type(a)}" for a in arguments)
+        signature = ", ".join(f"{self._names[a]}: {self._type(a)}" for a in arguments)
         kind = _text(function, "pto.kernel_kind") if "pto.kernel_kind" in attributes else None
         marks = ["pto.entry"] if "pto.entry" in attributes else []
         marks += [f"pto.kernel_kind = #pto.kernel_kind<{kind}>"] if kind else []
@@ -181,9 +191,9 @@ class _FunctionPrinter:
         place = file_location(operation.location) if self._locations else None
         if place is None or place.filename.endswith(ASSEMBLY_SUFFIX):
             return ""
-        return f' loc("{PurePath(place.filename).name}":{place.start_line}:{place.start_col})'
+        return f' loc("{_file(place.filename)}":{place.start_line}:{place.start_col})'
 
-    def _pragma(self, operation: ir.Operation, consumed: tuple[str, ...]) -> str:
+    def _pragma(self, operation: ir.Operation, consumed: Collection[str]) -> str:
         kept = {}
         for name in operation.attributes:
             if name.startswith(forms.KEPT_PREFIX) or name in forms.KEPT:
@@ -210,12 +220,7 @@ class _FunctionPrinter:
         else:
             text = self._structure.get(name, self._upstream if not name.startswith("pto.") else self._instruction)
             body = text(operation)
-            self._line(self._results(operation) + body, operation, self._pragma(operation, self._consumed(name)))
-
-    def _consumed(self, name: str) -> tuple[str, ...]:
-        rows = INSTRUCTIONS.get(name.removeprefix("pto."), ())
-        written = tuple(a.name for row in rows if row.instruction for a in row.instruction.attributes)
-        return ("addr", "layout", "predicate", *written)
+            self._line(self._results(operation) + body, operation, self._pragma(operation, _written(name)))
 
     def _results(self, operation: ir.Operation) -> str:
         results = list[ir.Value](operation.results)
@@ -238,7 +243,13 @@ class _FunctionPrinter:
         return ", ".join(self._names[value] for value in values)
 
     def _typed(self, values: list[ir.Value]) -> str:
-        return f"{self._values(values)} : {', '.join(map(_type, values))}"
+        return f"{self._values(values)} : {', '.join(map(self._type, values))}"
+
+    def _type(self, value: ir.Value) -> str:
+        found = self._types.get(value)
+        if found is None:
+            found = self._types[value] = _spell(str(value.type))
+        return found
 
     def _address(self, operation: ir.Operation) -> str:
         if "addr" not in operation.attributes:
@@ -246,7 +257,7 @@ class _FunctionPrinter:
         return f"{_integer(operation, 'addr')} : i64"
 
     def _alloc_tile(self, operation: ir.Operation) -> str:
-        kind = _type(operation.results[0])
+        kind = self._type(operation.results[0])
         valid = list(operation.operands)
         text = f"pto.alloc_tile addr = {self._constants[self._address(operation)]}"
         for key, field in (("valid_row", "v_row=?"), ("valid_col", "v_col=?")):
@@ -261,7 +272,7 @@ class _FunctionPrinter:
         layout = _text(operation, "layout")
         return (
             f"pto.make_tensor_view {self._names[pointer]}, shape = {shape}, strides = {strides} "
-            f"{{layout = #pto.layout<{layout}>}} : {_type(operation.results[0])}"
+            f"{{layout = #pto.layout<{layout}>}} : {self._type(operation.results[0])}"
         )
 
     def _partition_view(self, operation: ir.Operation) -> str:
@@ -270,7 +281,7 @@ class _FunctionPrinter:
         offsets, sizes = (_listed([self._names[v] for v in part]) for part in (extents[:rank], extents[rank:]))
         return (
             f"pto.partition_view {self._names[view]}, offsets = {offsets}, sizes = {sizes} : "
-            f"{_type(view)} -> {_type(operation.results[0])}"
+            f"{self._type(view)} -> {self._type(operation.results[0])}"
         )
 
     def _results_only(self, operation: ir.Operation) -> str:
@@ -288,12 +299,12 @@ class _FunctionPrinter:
         if instruction.saturates and instruction.asks_saturation(_dtype(inputs[0]), _dtype(destination)):
             attributes.append(f"{forms.SATURATION[0]} = {forms.SATURATE}")
         shown = f" {{{', '.join(attributes)}}}" if attributes else ""
-        types = ", ".join(map(_type, inputs))
+        types = ", ".join(map(self._type, inputs))
         taken = f"ins({self._values(inputs)}{shown} : {types})"
         return f"pto.{instruction.mnemonic} {taken} outs({self._typed([destination])})"
 
     def _select(self, operation: ir.Operation) -> str:
-        return f"{operation.name} {self._values(list(operation.operands))} : {_type(operation.results[0])}"
+        return f"{operation.name} {self._values(list(operation.operands))} : {self._type(operation.results[0])}"
 
     def _return(self, operation: ir.Operation) -> str:
         return f"return {self._typed(list(operation.operands))}" if operation.operands else "return"
@@ -302,12 +313,12 @@ class _FunctionPrinter:
         name = operation.name
         operands = self._values(list(operation.operands))
         if name in forms.BINARY or name in forms.UNARY:
-            return f"{name} {operands} : {_type(operation.results[0])}"
+            return f"{name} {operands} : {self._type(operation.results[0])}"
         if name in forms.CAST:
-            return f"{name} {operands} : {_type(operation.operands[0])} to {_type(operation.results[0])}"
+            return f"{name} {operands} : {self._type(operation.operands[0])} to {self._type(operation.results[0])}"
         if name in forms.COMPARE:
             predicate = forms.COMPARE[name][_integer(operation, "predicate")]
-            return f"{name} {predicate}, {operands} : {_type(operation.operands[0])}"
+            return f"{name} {predicate}, {operands} : {self._type(operation.operands[0])}"
         raise _cannot(operation, name)
 
     # Control flow.
@@ -325,7 +336,7 @@ class _FunctionPrinter:
                 f"{self._names.give(inner, hint_of(inner.location))} = {self._names[outer]}"
                 for inner, outer in zip(carried, initial, strict=True)
             )
-            text += f" iter_args({', '.join(pairs)}) -> ({', '.join(map(_type, carried))})"
+            text += f" iter_args({', '.join(pairs)}) -> ({', '.join(map(self._type, carried))})"
         if str(variable.type) != "index":
             text += f" : {variable.type}"
         self._lines.append("  " * self._depth + f"{text} {{{self._pragma(operation, ())}")
@@ -338,7 +349,7 @@ class _FunctionPrinter:
         results = self._results(operation)
         text = f"{results}{forms.IF} {self._names[operation.operands[0]]}"
         if results:
-            text += f" -> ({', '.join(map(_type, operation.results))})"
+            text += f" -> ({', '.join(map(self._type, operation.results))})"
         self._lines.append("  " * self._depth + f"{text} {{{self._pragma(operation, ())}")
         self._nested(operation.regions[0].blocks[0])
         otherwise = list(operation.regions[1].blocks)
