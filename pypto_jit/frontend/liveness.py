@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_YIELDS = (ast.Yield, ast.YieldFrom, ast.Await)
 Names = frozenset[str]
 _NONE: Names = frozenset()
 
@@ -102,8 +103,14 @@ def _own_bindings(node: ast.AST) -> Iterator[str]:
         yield node.rest
 
 
-def _jumps(nodes: Iterable[ast.stmt], in_loop: bool) -> Iterator[tuple[str, int]]:
-    """Jumps out of a body. ``in_loop``: the body is inside of a loop of its own, to which break and continue belong."""
+def _jumps(nodes: Iterable[ast.stmt], yields: bool, in_loop: bool = False) -> Iterator[tuple[str, int]]:
+    """Jumps out of a body.
+
+    Args:
+        nodes: the body.
+        yields: whether to look for ``yield``.
+        in_loop: whether the body is inside of a loop of its own, to which ``break`` and ``continue`` belong.
+    """
     for node in nodes:
         if isinstance(node, ast.Return):
             yield "return", node.lineno
@@ -111,14 +118,14 @@ def _jumps(nodes: Iterable[ast.stmt], in_loop: bool) -> Iterator[tuple[str, int]
             if not in_loop:
                 yield ("break" if isinstance(node, ast.Break) else "continue"), node.lineno
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
-            yield from _jumps(node.body, True)
-            yield from _jumps(node.orelse, in_loop)
+            yield from _jumps(node.body, yields, True)
+            yield from _jumps(node.orelse, yields, in_loop)
         elif not isinstance(node, _SCOPES):
-            for expression in own_nodes([node] if not hasattr(node, "body") else _heads(node)):
-                if isinstance(expression, (ast.Yield, ast.YieldFrom, ast.Await)):
+            for expression in own_nodes(_heads(node) if hasattr(node, "body") else [node]) if yields else ():
+                if isinstance(expression, _YIELDS):
                     yield "yield", expression.lineno
             for block in _blocks(node):
-                yield from _jumps(block, in_loop)
+                yield from _jumps(block, yields, in_loop)
 
 
 def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
@@ -148,6 +155,8 @@ class Analysis:
     _captured: Names = _NONE
     _shared: Names = _NONE
     _assigned_inside: Names = _NONE
+    _walrus: Names = _NONE
+    _yields: bool = False
     _exposed: dict[int, Names] = field(default_factory=dict)
     _uses: Uses = field(default_factory=Uses)
 
@@ -161,6 +170,10 @@ class Analysis:
         for node in own_nodes(function.body):
             if isinstance(node, (ast.Global, ast.Nonlocal)):
                 shared.update(node.names)
+            elif isinstance(node, _YIELDS):
+                analysis._yields = True
+            elif isinstance(node, ast.NamedExpr):
+                analysis._walrus |= {node.target.id}
             elif isinstance(node, _SCOPES):
                 for part in ast.walk(node):
                     if isinstance(part, ast.Name):
@@ -224,7 +237,7 @@ class Analysis:
             exposed | self._captured,
             after | self._captured,
             self._uses.read(*body),
-            tuple(_jumps(body, False)),
+            tuple(_jumps(body, self._yields)),
         )
 
     def _gen(self, statements: list[ast.stmt]) -> Names:
@@ -255,6 +268,5 @@ class Analysis:
             return then & _NONE.union(*(self._surely_bound(statement) for statement in node.orelse))
         if not isinstance(node, _SCOPES) and any(_blocks(node)):
             return _NONE
-        bound = frozenset(self._uses.bound(node))
         # Whether a := runs may depend on what stands before it.
-        return bound and bound - {part.target.id for part in own_nodes([node]) if isinstance(part, ast.NamedExpr)}
+        return frozenset(self._uses.bound(node)) - self._walrus
