@@ -98,9 +98,9 @@ def _threads() -> Iterator[Finding]:
 
 
 def _calls() -> Iterator[Finding]:
-    from pypto_jit.runtime.torch_layout import find_object_layout, find_torch_layout
+    from pypto_jit.runtime.torch_layout import find_torch_layout
 
-    native = find_torch_layout() is not None and find_object_layout() is not None
+    native = find_torch_layout() is not None
     value = "checked natively" if native else "checked in Python: calls take some tenths of a microsecond longer"
     yield Finding("calls", "what DLPack hides of torch's tensors", value, GOOD if native else MISSING)
 

@@ -27,7 +27,7 @@ import numpy
 import torch
 
 from pypto_jit.dtypes import DType
-from pypto_jit.runtime.arguments import NUMPY, OMITTED, SUBCLASS, TORCH, constant_key
+from pypto_jit.runtime.arguments import FOREIGN, NUMPY, OMITTED, SUBCLASS, TORCH, constant_key
 from pypto_jit.runtime.artifact import Returns
 from pypto_jit.runtime.threads import thread_count
 
@@ -72,7 +72,7 @@ class HotPath:
         returns: which tensors a call returns, as in an artifact.
         parallel: whether the entry takes a thread count.
         allocators: name of each allocated output, and what allocates it.
-        native_torch: whether the entry checks what DLPack hides of torch's tensors, and counts versions up.
+        sees_torch: whether the entry checks what DLPack hides of torch's tensors, and counts their versions up.
         threads: None: as many as torch uses.
     """
 
@@ -82,7 +82,7 @@ class HotPath:
     written: frozenset[str]
     returns: Returns
     parallel: bool
-    native_torch: bool
+    sees_torch: bool
     allocators: tuple[tuple[str, Callable[[], Any]], ...] = ()
     threads: int | None = None
 
@@ -241,8 +241,9 @@ class GeneratedCaller:
         if path.parallel:
             arguments.append(str(path.threads) if path.threads else f"{source.constant(thread_count)}()")
         lines.append(f"if {source.constant(path.entry)}({', '.join(arguments)}) is None:")
-        if not path.native_torch:
-            written = "".join(f"{name}, " for name, kind in path.tensors if name in path.written and kind == TORCH)
+        if not path.sees_torch:
+            torches = [name for name, kind in path.tensors if name in path.written and kind in (TORCH, SUBCLASS)]
+            written = "".join(f"{name}, " for name in torches)
             lines += [f"    {source.constant(count_versions)}(({written}))"] if written else []
         lines.append(f"    return {_expression(path.returns, local)}")
         recorded = " or ".join(f"{name}.requires_grad" for name, kind in path.tensors if kind in (TORCH, SUBCLASS))
@@ -261,9 +262,8 @@ class GeneratedCaller:
                 guards.append(Guard(f"{name} is {{0}}", (OMITTED,)))
             elif kind == NUMPY:
                 guards.append(Guard(f"{{0}}({name}) is {{1}}", (type, numpy.ndarray)))
-            elif kind not in (TORCH, SUBCLASS):
+            elif kind == FOREIGN:
                 guards.append(Guard(f"not {{0}}({name}, {{1}})", (isinstance, torch.Tensor)))
-            elif not path.native_torch:
-                kinds = f"({{0}}({name}) is {{1}} or {{0}}({name}) is {{2}})"
-                guards.append(Guard(f"{kinds} and not {name}.is_neg()", (type, torch.Tensor, torch.nn.Parameter)))
+            elif not path.sees_torch:
+                guards.append(Guard(f"{{0}}({name}, {{1}}) and not {name}.is_neg()", (isinstance, torch.Tensor)))
         return [source.expression(guard) for guard in guards]

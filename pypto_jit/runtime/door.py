@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from pypto_jit import abi
-from pypto_jit.runtime.native import LoadedEntry, link
-from pypto_jit.runtime.torch_layout import TorchLayout, find_object_layout, find_torch_layout
+from pypto_jit.runtime.native import LoadedEntry, load_code
+from pypto_jit.runtime.store.snippets import stored_code
+from pypto_jit.runtime.torch_layout import TorchLayout, find_torch_layout
 
 # One bit of a 64-bit mask says whether a tensor is written.
 MOST_TENSORS = 64
@@ -237,11 +238,11 @@ def _address(name: str) -> int:
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
-def _table(layout: TorchLayout, implementation: int) -> list[int]:
+def _table(layout: TorchLayout) -> list[int]:
     values = dict.fromkeys(_Slot, 0)
     values[_Slot.TENSOR_TYPE] = id(torch.Tensor)
     values[_Slot.PARAMETER_TYPE] = id(torch.nn.Parameter)
-    values[_Slot.IMPLEMENTATION] = implementation
+    values[_Slot.IMPLEMENTATION] = layout.implementation
     values[_Slot.KEY_SET] = layout.key_set
     values[_Slot.KEY_SET_IGNORED] = layout.key_set_ignored
     values[_Slot.KEY_SET_PLAIN] = layout.key_set_plain
@@ -262,19 +263,23 @@ def _table(layout: TorchLayout, implementation: int) -> list[int]:
 @cache
 def _code() -> tuple[int, Any] | None:
     """Address of the function, and what keeps it loaded; None where it cannot be made here."""
-    layout, implementation = find_torch_layout(), find_object_layout()
-    if layout is None or implementation is None or not _borrow():
+    layout = find_torch_layout()
+    if layout is None or not _borrow():
         return None
+    library = load_code(*stored_code("door", _CODE, _compile), (_SYMBOL, _TABLE))
+    table = (ctypes.c_uint64 * len(_Slot)).from_address(library[_TABLE])
+    table[:] = _table(layout)
+    return library[_SYMBOL], library
+
+
+def _compile() -> bytes:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple())
     machine = target.create_target_machine(opt=2, reloc="pic", codemodel="small")
-    library = link(machine.emit_object(llvm.parse_assembly(_CODE)), (_SYMBOL, _TABLE))
-    table = (ctypes.c_uint64 * len(_Slot)).from_address(library[_TABLE])
-    table[:] = _table(layout, implementation)
-    return library[_SYMBOL], library
+    return machine.emit_object(llvm.parse_assembly(_CODE))
 
 
 def open_door(name: str, entry: LoadedEntry, written: list[bool], *, release_gil: bool) -> Any:

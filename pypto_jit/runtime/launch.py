@@ -27,7 +27,6 @@ from pypto_jit.runtime.arguments import (
 )
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.caller import count_versions
-from pypto_jit.runtime.native import binding_values
 from pypto_jit.runtime.threads import thread_count
 from pypto_jit.signature import ParamInfo, TensorSpec
 
@@ -45,11 +44,6 @@ class OverlappingInputs(Exception):
     def __init__(self, copies: dict[int, Any]) -> None:
         super().__init__(copies)
         self.copies = copies
-
-
-def native_guards_see_torch() -> bool:
-    """Whether entries check themselves what DLPack hides of a torch tensor, and count its version up."""
-    return bool(binding_values()[abi.Binding.TENSOR_DELETER])
 
 
 def check_autograd(names: Sequence[str], values: Sequence[Any]) -> None:
@@ -163,9 +157,8 @@ def launch(
         result = program.entry(*passed, count, abi.OVERLAP_RESOLVED)
     if result is not None:
         raise failure(program, result)
-    if not native_guards_see_torch():
-        written = [v for info, v in zip(program.tensors, values, strict=True) if info.direction != "in"]
-        count_versions([value for value in written if isinstance(value, torch.Tensor)])
+    written = [v for info, v in zip(program.tensors, values, strict=True) if info.direction != "in"]
+    count_versions([value for value in written if isinstance(value, torch.Tensor)])
 
 
 def failure(program: CompiledProgram, result: int) -> Exception:

@@ -6,6 +6,7 @@ loaded for as long as its entry can be called.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import threading
@@ -18,9 +19,8 @@ import tvm_ffi
 from pypto_jit import abi
 from pypto_jit.abi import Binding
 from pypto_jit.errors import LaunchError
-from pypto_jit.runtime.linking import SharedObject, load_shared
+from pypto_jit.runtime.linking import load_shared
 from pypto_jit.runtime.threads import find_openmp
-from pypto_jit.runtime.torch_layout import find_torch_layout
 
 _lock = threading.Lock()
 _numbers = itertools.count()
@@ -38,15 +38,6 @@ def binding_values() -> tuple[int, ...]:
         values[Binding.PARALLEL] = openmp.parallel
         values[Binding.THREAD_NUM] = openmp.thread_num
         values[Binding.NUM_THREADS] = openmp.num_threads
-    layout = find_torch_layout()
-    if layout is not None:
-        values[Binding.TENSOR_DELETER] = layout.tensor_deleter
-        values[Binding.TORCH_DELETER] = layout.torch_deleter
-        values[Binding.KEY_SET] = layout.key_set
-        values[Binding.KEY_SET_IGNORED] = layout.key_set_ignored
-        values[Binding.KEY_SET_PLAIN] = layout.key_set_plain
-        values[Binding.VERSION] = layout.version
-        values[Binding.VERSION_VALUE] = layout.version_value
     return tuple(values[slot] for slot in Binding)
 
 
@@ -94,15 +85,18 @@ def link(code: bytes, symbols: Sequence[str]) -> Any:
             raise LaunchError(f"object code does not link: {error}") from error
 
 
-def _try_shared(content: bytes | None) -> SharedObject | None:
-    """A shared object with an entry; None where it does not load here."""
-    if content is None:
-        return None
-    try:
-        shared = load_shared(content)
-        return shared if all(shared[symbol] for symbol in (abi.ENTRY_SYMBOL, abi.BINDING_SYMBOL)) else None
-    except LaunchError:
-        return None
+def load_code(code: bytes, shared: bytes | None, symbols: Sequence[str]) -> Any:
+    """Load a shared object where it loads, else the object code it was made of; as `link`.
+
+    Raises:
+        LaunchError: neither loads.
+    """
+    if shared is not None:
+        with contextlib.suppress(LaunchError):
+            loaded = load_shared(shared)
+            if all(loaded[symbol] for symbol in symbols):
+                return loaded
+    return link(code, symbols)
 
 
 def load_entry(code: bytes, shared: bytes | None = None, *, release_gil: bool = True) -> LoadedEntry:
@@ -116,7 +110,7 @@ def load_entry(code: bytes, shared: bytes | None = None, *, release_gil: bool = 
     Raises:
         LaunchError: the object does not link.
     """
-    library = _try_shared(shared) or link(code, (abi.ENTRY_SYMBOL, abi.BINDING_SYMBOL))
+    library = load_code(code, shared, (abi.ENTRY_SYMBOL, abi.BINDING_SYMBOL))
     table = (ctypes.c_uint64 * len(Binding)).from_address(library[abi.BINDING_SYMBOL])
     table[:] = binding_values()
     address = library[abi.ENTRY_SYMBOL]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pypto_jit import abi
 from pypto_jit.abi import Binding
-from pypto_jit.lowering.cpu.entry_guards import OWNER_FUNCTIONS, CheckedTensor, EntryTensor, TensorGuards, overlaps
+from pypto_jit.lowering.cpu.entry_guards import CheckedTensor, EntryTensor, TensorGuards, overlaps
 from pypto_jit.lowering.cpu.llvm_text import LlvmText
 
 # Below this many element operations a kernel runs on the calling thread: waking the others costs some microseconds.
@@ -20,6 +20,8 @@ SERIAL_WORK = 32 * 1024
 # An arena up to this size lies on the worker's stack; OpenMP and Python threads have stacks of megabytes.
 STACK_ARENA = 64 * 1024
 ARENA_ALIGNMENT = 64
+# LLVM spends most of a small kernel's compile on the entry if it optimizes it, and the entry runs hardly faster for it.
+_ATTRIBUTES = "optnone noinline"
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class _Frame:
 def _worker(text: LlvmText, number: int, launch: Launch, frame: _Frame) -> None:
     """The functions that run one kernel: one block of so many, and all that one OpenMP thread has to do."""
     types = ["i64" if operand.kind in ("extent", "stride") else "ptr" for operand in launch.operands]
-    text.raw(f"define internal void @pypto_run{number}(ptr %frame, i64 %index, i64 %count) {{")
+    text.raw(f"define internal void @pypto_run{number}(ptr %frame, i64 %index, i64 %count) {_ATTRIBUTES} {{")
     on_stack = launch.arena <= STACK_ARENA
     if on_stack:
         arena = text.value(f"alloca i8, i64 {max(launch.arena, 1)}, align {ARENA_ALIGNMENT}")
@@ -108,7 +110,7 @@ def _worker(text: LlvmText, number: int, launch: Launch, frame: _Frame) -> None:
     text.raw("  ret void\n}\n")
     if not launch.parallel:
         return
-    text.raw(f"define internal void @pypto_worker{number}(ptr %frame) {{")
+    text.raw(f"define internal void @pypto_worker{number}(ptr %frame) {_ATTRIBUTES} {{")
     thread = text.value(f"call i32 {text.binding(Binding.THREAD_NUM, 'ptr')}()")
     team = text.value(f"call i32 {text.binding(Binding.NUM_THREADS, 'ptr')}()")
     index, count = text.value(f"zext i32 {thread} to i64"), text.value(f"zext i32 {team} to i64")
@@ -199,8 +201,6 @@ def _body(
     if all(0 in tensors[k].spec.shape for k in written):
         text.raw("  ret i32 0")
         return
-    for k in written:
-        text.raw(f"  call void @pypto_written(ptr {loaded[k].owner})")
     pointers = _workspaces(text, workspaces)
     for operand, slot in frame.slots.items():
         kind, value = _operand_value(operand, loaded, pointers)
@@ -237,9 +237,8 @@ def entry_text(tensors: Sequence[EntryTensor], launches: Sequence[Launch], works
     text = LlvmText()
     frame = _Frame(launches)
     text.raw(f"@{abi.BINDING_SYMBOL} = global [{len(Binding)} x i64] zeroinitializer\n")
-    text.raw(OWNER_FUNCTIONS)
     text.raw(f"""\
-define internal void @pypto_answer(ptr %result, i64 %value) {{
+define internal void @pypto_answer(ptr %result, i64 %value) {_ATTRIBUTES} {{
   store i32 {abi.TYPE_INT}, ptr %result
   %value.at = getelementptr i8, ptr %result, i64 8
   store i64 %value, ptr %value.at
@@ -248,7 +247,8 @@ define internal void @pypto_answer(ptr %result, i64 %value) {{
 """)
     for number, launch in enumerate(launches):
         _worker(text, number, launch, frame)
-    text.raw(f"define i32 @{abi.ENTRY_SYMBOL}(ptr %handle, ptr %args, i32 %given, ptr %result) {{")
+    arguments = "ptr %handle, ptr %args, i32 %given, ptr %result"
+    text.raw(f"define i32 @{abi.ENTRY_SYMBOL}({arguments}) {_ATTRIBUTES} {{")
     text.raw(f"  %frame = alloca [{frame.size} x i64], align 8")
     text.raw("  %status = alloca i64, align 8")
     _body(text, tensors, launches, frame, workspaces)

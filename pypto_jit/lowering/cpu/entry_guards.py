@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pypto_jit import abi
-from pypto_jit.abi import Binding
 from pypto_jit.lowering.cpu.llvm_text import LlvmText
 from pypto_jit.signature import TensorSpec
 
@@ -39,7 +38,6 @@ class CheckedTensor:
     strides: list[str]
     low: str
     high: str
-    owner: str
 
 
 def _row_major(shape: tuple[int, ...]) -> list[int]:
@@ -74,10 +72,7 @@ class TensorGuards:
         text.require(text.any([is_object, is_pointer]), failure)
         offset = text.value(f"select i1 {is_object}, i64 {abi.TENSOR_DLTENSOR}, i64 0")
         dltensor = text.address(payload, offset)
-        owner = text.value(f"select i1 {is_object}, ptr {payload}, ptr null")
         self._header(dltensor, spec, failure)
-        written = "true" if parameter.written else "false"
-        text.require(text.value(f"call i1 @pypto_owner(ptr {owner}, i1 {written})"), failure)
         shape = text.load("ptr", dltensor, abi.DLTENSOR_SHAPE) if spec.shape else "null"
         extents = [text.load("i64", shape, 8 * axis) for axis in range(len(spec.shape))]
         self._extents(extents, spec, failure)
@@ -88,7 +83,7 @@ class TensorGuards:
         data = text.value(f"add i64 {start}, {text.load('i64', dltensor, abi.DLTENSOR_BYTE_OFFSET)}")
         self._data(start, data, spec, failure)
         low, high = self._range(data, extents, strides, spec)
-        return CheckedTensor(data, extents, strides, low, high, owner)
+        return CheckedTensor(data, extents, strides, low, high)
 
     def _header(self, dltensor: str, spec: TensorSpec, failure: str) -> None:
         text = self.text
@@ -214,91 +209,3 @@ def overlaps(text: LlvmText, tensors: Sequence[EntryTensor], loaded: Sequence[Ch
                 meets = text.every([meets, differs])
             harmful.append(meets)
     return text.any(harmful)
-
-
-OWNER_FUNCTIONS = f"""\
-; What DLPack does not tell of a tensor: that it is read-only or a copy, or that torch sees other values than memory has.
-define internal i1 @pypto_owner(ptr %object, i1 %written) {{
-  %none = icmp eq ptr %object, null
-  br i1 %none, label %fine, label %header
-header:
-  %deleter.at = getelementptr i8, ptr %object, i64 {abi.OBJECT_DELETER}
-  %deleter = load i64, ptr %deleter.at
-  %known = load i64, ptr getelementptr (i64, ptr @{abi.BINDING_SYMBOL}, i64 {int(Binding.TENSOR_DELETER)})
-  %versioned = icmp eq i64 %deleter, %known
-  br i1 %versioned, label %managed, label %fine
-managed:
-  %tensor.at = getelementptr i8, ptr %object, i64 {abi.TENSOR_OWNER}
-  %tensor = load ptr, ptr %tensor.at
-  %flags.at = getelementptr i8, ptr %tensor, i64 {abi.MANAGED_FLAGS}
-  %flags = load i64, ptr %flags.at
-  %frozen = and i64 %flags, {abi.READ_ONLY_OR_COPIED}
-  %is.frozen = icmp ne i64 %frozen, 0
-  %refused = and i1 %is.frozen, %written
-  br i1 %refused, label %bad, label %torch
-torch:
-  %implementation = call ptr @pypto_torch(ptr %object)
-  %foreign = icmp eq ptr %implementation, null
-  br i1 %foreign, label %fine, label %keys
-keys:
-  %key.offset = load i64, ptr getelementptr (i64, ptr @{abi.BINDING_SYMBOL}, i64 {int(Binding.KEY_SET)})
-  %keys.at = getelementptr i8, ptr %implementation, i64 %key.offset
-  %key.set = load i64, ptr %keys.at
-  %ignored = load i64, ptr getelementptr (i64, ptr @{abi.BINDING_SYMBOL}, i64 {int(Binding.KEY_SET_IGNORED)})
-  %plain = load i64, ptr getelementptr (i64, ptr @{abi.BINDING_SYMBOL}, i64 {int(Binding.KEY_SET_PLAIN)})
-  %with.ignored = or i64 %key.set, %ignored
-  %is.plain = icmp eq i64 %with.ignored, %plain
-  br i1 %is.plain, label %fine, label %bad
-fine:
-  ret i1 true
-bad:
-  ret i1 false
-}}
-
-; torch's own tensor behind a tensor object, or null.
-define internal ptr @pypto_torch(ptr %object) {{
-  %none = icmp eq ptr %object, null
-  br i1 %none, label %foreign, label %header
-header:
-  %deleter.at = getelementptr i8, ptr %object, i64 {abi.OBJECT_DELETER}
-  %deleter = load i64, ptr %deleter.at
-  %known = load i64, ptr getelementptr (i64, ptr @{abi.BINDING_SYMBOL}, i64 {int(Binding.TENSOR_DELETER)})
-  %versioned = icmp eq i64 %deleter, %known
-  br i1 %versioned, label %managed, label %foreign
-managed:
-  %tensor.at = getelementptr i8, ptr %object, i64 {abi.TENSOR_OWNER}
-  %tensor = load ptr, ptr %tensor.at
-  %own.at = getelementptr i8, ptr %tensor, i64 {abi.MANAGED_DELETER}
-  %own = load i64, ptr %own.at
-  %torch = load i64, ptr getelementptr (i64, ptr @{abi.BINDING_SYMBOL}, i64 {int(Binding.TORCH_DELETER)})
-  %is.torch = icmp eq i64 %own, %torch
-  br i1 %is.torch, label %yes, label %foreign
-yes:
-  %context.at = getelementptr i8, ptr %tensor, i64 {abi.MANAGED_CONTEXT}
-  %context = load ptr, ptr %context.at
-  %implementation = load ptr, ptr %context
-  ret ptr %implementation
-foreign:
-  ret ptr null
-}}
-
-; Tells autograd that a tensor was written, as torch's own in-place operators do; inference tensors have no counter.
-define internal void @pypto_written(ptr %object) {{
-  %implementation = call ptr @pypto_torch(ptr %object)
-  %foreign = icmp eq ptr %implementation, null
-  br i1 %foreign, label %done, label %mine
-mine:
-  %offset = load i64, ptr getelementptr (i64, ptr @{abi.BINDING_SYMBOL}, i64 {int(Binding.VERSION)})
-  %counter.at = getelementptr i8, ptr %implementation, i64 %offset
-  %counter = load ptr, ptr %counter.at
-  %uncounted = icmp eq ptr %counter, null
-  br i1 %uncounted, label %done, label %count
-count:
-  %value.offset = load i64, ptr getelementptr (i64, ptr @{abi.BINDING_SYMBOL}, i64 {int(Binding.VERSION_VALUE)})
-  %value.at = getelementptr i8, ptr %counter, i64 %value.offset
-  %old = atomicrmw add ptr %value.at, i32 1 seq_cst
-  br label %done
-done:
-  ret void
-}}
-"""

@@ -154,7 +154,7 @@ def test_many_threads(bump):
 def test_none_where_it_cannot_be_made(monkeypatch):
     entry = load_entry(bump_code(dense(4)))
     assert open_door("bump", entry, [True] * 65, release_gil=False) is None
-    monkeypatch.setattr(door, "find_object_layout", lambda: None)
+    monkeypatch.setattr(door, "find_torch_layout", lambda: None)
     door._code.cache_clear()
     try:
         assert open_door("bump", entry, [False, True], release_gil=False) is None

@@ -34,8 +34,6 @@ def test_launches_tensors_of_every_rank(shape):
         (lambda x, out: (x, out.int()), 2),
         (lambda x, out: (x.reshape(6), out), 1),
         (lambda x, out: (x.t().contiguous().t(), out), 1),
-        (lambda x, out: (torch._neg_view(x), out), 1),
-        (lambda x, out: (x, torch._neg_view(out)), 2),
         (lambda x, out: (3, out), 1),
         (lambda x, out: (x, None), 2),
         (lambda x, out: (x, "out"), 2),
@@ -61,15 +59,6 @@ def test_takes_numpy_and_foreign_tensors():
     x, out = numpy.ones((2, 3), "float32"), numpy.zeros((2, 3), "float32")
     assert entry(x, tvm_ffi.from_dlpack(out)) is None
     assert (out == 2).all()
-
-
-def test_refuses_to_write_read_only_memory():
-    entry = bump_entry(dense(2, 3))
-    out = numpy.zeros((2, 3), "float32")
-    out.flags.writeable = False
-    frozen = tvm_ffi.from_dlpack(out.__dlpack__(max_version=(1, 0)))
-    assert entry(numpy.ones((2, 3), "float32"), frozen) == 2
-    assert entry(frozen, numpy.zeros((2, 3), "float32")) is None
 
 
 def test_refuses_fake_and_meta_tensors():
@@ -171,18 +160,6 @@ def test_distinguishes_dtypes(dtype, torch_dtype):
     assert entry(torch.ones(4, dtype=torch_dtype), torch.zeros(4)) is None
     assert entry(torch.ones(4, dtype=torch.float16), torch.zeros(4)) == 1
     assert entry(torch.ones(4, dtype=torch.uint8), torch.zeros(4)) == 1
-
-
-def test_bumps_the_version_of_what_it_writes_and_of_nothing_else():
-    entry = bump_entry(dense(4))
-    x, out = torch.ones(4), torch.zeros(8)
-    view = out[:4]
-    with torch.no_grad():
-        entry(x, view)
-    assert (x._version, out._version, view._version) == (0, 1, 1)
-    with torch.inference_mode():
-        assert entry(x, torch.zeros(4)) is None
-    assert entry(x, torch.zeros(5)[:5]) == 2
 
 
 def team_entry(threads: int, arena: int, trips: int = -1, work: int = -1):
