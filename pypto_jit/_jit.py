@@ -22,13 +22,14 @@ from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocato
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.binding import Binder, BoundCall
 from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, HotPaths, constant_guard
-from pypto_jit.runtime.launch import OverlappingInputs, as_array, check_autograd, launch, native_guards_see_torch
+from pypto_jit.runtime.launch import OverlappingInputs, as_array, check_autograd, launch
 from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 from pypto_jit.targets import BY_NAME
 
 if TYPE_CHECKING:
-    from pypto_jit._compiler import Compiled, Stages
-    from pypto_jit.frontend.reads import Read
+    from pypto_jit._cached import Compiled
+    from pypto_jit._compiler import Stages
+    from pypto_jit.language.reads import Read
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -193,15 +194,16 @@ class JitFunction:
     ) -> HotPath:
         program, library = specialization.program, call.library
         only_torch = all(kind in (TORCH, ALLOCATED) for _, kind in kinds) and library == TORCH
+        door = program.torch_entry if only_torch else None
         guards = [constant_guard(n, a.value) for n, a in call.arguments.items() if isinstance(a, Constant)]
         return HotPath(
-            entry=(program.torch_entry if only_torch else None) or program.entry,
+            entry=door or program.entry,
             tensors=kinds,
             guards=(*guards, *(Guard(*read.guard()) for read in specialization.reads)),
             written=frozenset(info.name for info in program.tensors if info.direction != "in"),
             returns=program.returns,
             parallel=program.parallel,
-            native_torch=native_guards_see_torch(),
+            sees_torch=door is not None,
             allocators=tuple(
                 (info.name, allocator(info.spec, library))
                 for info, (_, kind) in zip(program.tensors, kinds, strict=True)
@@ -236,9 +238,9 @@ class JitFunction:
         return next((s for s in candidates if all(read.holds() for read in s.reads)), None)
 
     def _compile(self, call: BoundCall, config: RunConfig) -> Compiled:
-        from pypto_jit._compiler import compile_kernel
+        from pypto_jit._cached import compile_cached
 
-        return compile_kernel(self.original, call.arguments, BY_NAME[config.arch.value], config.platform)
+        return compile_cached(self.original, call.arguments, config)
 
     def _interpret(self, call: BoundCall, config: RunConfig) -> Any:
         from pypto_jit._compiler import interpret_kernel
