@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,10 +10,10 @@ from dataclasses import dataclass, field
 from types import FunctionType, MappingProxyType
 from typing import Any
 
+from pypto_jit._cached import Compiled
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.assembly import print_assembly
 from pypto_jit.errors import AssemblyError, Span
-from pypto_jit.frontend.reads import Read
 from pypto_jit.frontend.trace import Returns, Traced, trace
 from pypto_jit.lowering.aliasing import safe_in_place
 from pypto_jit.lowering.context import borrowed_context
@@ -22,6 +23,9 @@ from pypto_jit.lowering.cpu.entry import EntryTensor, Launch, Operand, entry_tex
 from pypto_jit.lowering.cpu.kernel import lower_to_cpu
 from pypto_jit.lowering.pipeline import PASSES, lower
 from pypto_jit.runtime.artifact import CompiledProgram
+from pypto_jit.runtime.store.programs import Module, describe_module, find_compiled, publish_program
+from pypto_jit.runtime.store.requests import Request
+from pypto_jit.runtime.store.serialization import encode_parameters
 from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 from pypto_jit.targets import Target
 
@@ -72,15 +76,9 @@ class Stages(Mapping[str, str]):
         return f"Stages({', '.join(self._texts)})"
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A compiled kernel and what its trace read of the Python world."""
-
-    program: CompiledProgram
-    reads: tuple[Read, ...]
-
-
-def compile_kernel(function: FunctionType, arguments: Arguments, target: Target, platform: str) -> Compiled:
+def compile_kernel(
+    function: FunctionType, arguments: Arguments, target: Target, platform: str, request: Request | None = None
+) -> Compiled:
     """Compile a kernel for the CPU, and to PTO assembly.
 
     Args:
@@ -88,6 +86,7 @@ def compile_kernel(function: FunctionType, arguments: Arguments, target: Target,
         arguments: what each parameter is given.
         target: the machine the assembly is for.
         platform: its name.
+        request: what it is compiled for, if the disk cache is to be asked for the traced module and given the result.
 
     Raises:
         PyptoError: the kernel is at fault; the error names the line.
@@ -96,6 +95,10 @@ def compile_kernel(function: FunctionType, arguments: Arguments, target: Target,
     with borrowed_context() as context:
         with clock.step("trace"):
             traced = trace(function, arguments, target, context)
+        module = _describe(request, traced, target) if request is not None else None
+        known = find_compiled(request, module) if request is not None and module is not None else None
+        if known is not None:
+            return Compiled(known, traced.reads)
         in_place = _in_place(traced)
         with clock.step("passes"):
             lower(traced.module, target)
@@ -120,7 +123,22 @@ def compile_kernel(function: FunctionType, arguments: Arguments, target: Target,
         timings=MappingProxyType(clock.seconds),
         origin=Span(function.__code__.co_filename, function.__code__.co_firstlineno),
     )
+    if request is not None and module is not None:
+        program = publish_program(request, module, program)
     return Compiled(program, traced.reads)
+
+
+def _describe(request: Request, traced: Traced, target: Target) -> Module:
+    """What the disk cache knows a traced module by: the module, and all that turns it into a program."""
+    interface = [encode_parameters(traced.parameters), traced.returns]
+    sections = {
+        "interface": json.dumps(interface).encode(),
+        "target": target.name.encode(),
+        "pipeline": " ".join(stage_names()).encode(),
+        "options": dict(request.key.parts)["options"],
+    }
+    text = traced.module.operation.get_asm(enable_debug_info=True, use_local_scope=True)
+    return describe_module(request, text, sections)
 
 
 def lower_kernel(function: FunctionType, arguments: Arguments, target: Target) -> Stages:

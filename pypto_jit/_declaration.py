@@ -52,7 +52,7 @@ def declared_parameters(function: FunctionType) -> list[Parameter]:
     Raises:
         DecoratorError: an annotation cannot be evaluated.
     """
-    from pypto_jit.frontend.parameters import declarations
+    from pypto_jit.language.parameters import declarations
 
     declared = declarations(function)
     return [

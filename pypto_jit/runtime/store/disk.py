@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +220,9 @@ def _touch(path: Path) -> None:
 def open_store() -> Store | None:
     """The store that the environment names; None where it is turned off or may not be used."""
     root = cache_directory()
-    if root is None or not prepare_directory(root):
-        return None
-    return Store(root, size_budget())
+    return _store(root, size_budget()) if root is not None and prepare_directory(root) else None
+
+
+@lru_cache(maxsize=8)
+def _store(root: Path, budget: int) -> Store:
+    return Store(root, budget)

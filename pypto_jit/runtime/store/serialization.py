@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,9 +54,7 @@ def encode_program(program: CompiledProgram, place: EncodePlace = encode_span) -
         "schema": SCHEMA,
         "name": program.name,
         "platform": program.platform,
-        "parameters": [
-            {"name": info.name, "direction": info.direction, **_encode_spec(info.spec)} for info in program.parameters
-        ],
+        "parameters": encode_parameters(program.parameters),
         "returns": _encode_returns(program.returns),
         "assembly": assembly_name(program.name) if program.assembly is not None else None,
         "assembly_error": program.assembly_error,
@@ -65,6 +63,11 @@ def encode_program(program: CompiledProgram, place: EncodePlace = encode_span) -
         "checks": [[place(span) if span is not None else None, message] for span, message in program.checks],
         "origin": place(program.origin) if program.origin is not None else None,
     }
+
+
+def encode_parameters(parameters: Sequence[ParamInfo]) -> list[dict[str, Any]]:
+    """Parameters as JSON."""
+    return [{"name": info.name, "direction": info.direction, **_encode_spec(info.spec)} for info in parameters]
 
 
 def decode_program(

@@ -7,7 +7,7 @@ import pytest
 import pypto_jit.language as pl
 from pypto_jit.dtypes import FP16, FP32
 from pypto_jit.errors import ArgumentError, DecoratorError
-from pypto_jit.frontend.parameters import Declaration, declarations
+from pypto_jit.language.parameters import Declaration, declarations
 from tests.tracing import lines, spec
 
 ALIAS = pl.Out[pl.Tensor]

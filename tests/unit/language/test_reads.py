@@ -14,7 +14,7 @@ import torch
 
 import pypto_jit.language as pl
 from pypto_jit.errors import TraceError
-from pypto_jit.frontend.reads import collect_reads
+from pypto_jit.language.reads import collect_reads
 from tests.tracing import spec, with_trace
 
 ROWS = 16
