@@ -16,7 +16,7 @@ from pypto_jit.dialects.assembly import print_assembly
 from pypto_jit.lowering.context import borrowed_context
 from pypto_jit.lowering.pipeline import lower
 from pypto_jit.targets import A2A3, A5
-from tests.asm import lowered
+from tests.asm import lowered, scalars
 from tests.asm.assembler import VARIABLE, binary, complaint
 from tests.asm.corpus import Case, all_cases
 from tests.asm.kernels import KERNELS
@@ -63,6 +63,13 @@ def test_what_the_passes_make_is_taken(target: str) -> None:
     for name in lowered.KERNELS:
         with borrowed_context() as context:
             texts.append((name, print_assembly(lowered.lowered(name, target, context)), target))
+    assert _refused(texts) == {}
+
+
+def test_every_scalar_operation_is_taken() -> None:
+    context = new_context()
+    texts = [(name, print_assembly(ir.Module.parse(text, context)), "a2a3") for name, text in scalars.kernels()]
+    assert len(texts) > 60
     assert _refused(texts) == {}
 
 

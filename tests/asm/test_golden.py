@@ -12,7 +12,7 @@ from pypto_jit.lowering.context import borrowed_context, type_table
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.verify_buffers import verify_buffers
 from pypto_jit.targets import BY_NAME
-from tests.asm import lowered
+from tests.asm import lowered, scalars
 from tests.asm.corpus import all_cases
 from tests.asm.kernels import KERNELS
 from tests.asm.planned import ir, new_context
@@ -50,6 +50,12 @@ def test_every_instruction_of_the_table_survives_the_round_trip(context: ir.Cont
         assert print_assembly(parse_assembly(text, context), locations=False) == text, case.name
         seen.add(case.row)
     assert {"add", "rdivs", "cast", "row_sum", "col_expand_div", "matmul_bias", "transpose", "concat", "move"} <= seen
+
+
+def test_every_scalar_operation_survives_the_round_trip(context: ir.Context) -> None:
+    for name, module in scalars.kernels():
+        text = print_assembly(ir.Module.parse(module, context), locations=False)
+        assert print_assembly(parse_assembly(text, context), locations=False) == text, name
 
 
 @pytest.mark.parametrize("target", ["a2a3", "a5"])

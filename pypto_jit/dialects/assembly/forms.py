@@ -29,6 +29,8 @@ COMPARE: dict[str, tuple[str, ...]] = {
         *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
     ),
 }
+# ptoas v0.59 lowers every operation here but this one; it is written as ``a - (-b)``, which is the same number.
+ADD_FLOATS = "arith.addf"
 SELECT = "arith.select"
 CONSTANT = "arith.constant"
 FOR = "scf.for"

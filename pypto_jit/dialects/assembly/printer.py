@@ -109,6 +109,7 @@ class _FunctionPrinter:
             "pto.get_block_idx": self._results_only,
             "pto.get_block_num": self._results_only,
             forms.SELECT: self._select,
+            forms.ADD_FLOATS: self._add_floats,
             forms.RETURN: self._return,
         }
 
@@ -305,6 +306,12 @@ class _FunctionPrinter:
 
     def _select(self, operation: ir.Operation) -> str:
         return f"{operation.name} {self._values(list(operation.operands))} : {self._type(operation.results[0])}"
+
+    def _add_floats(self, operation: ir.Operation) -> str:
+        left, right = operation.operands
+        negated = "%" + self._names.reserve(None)
+        self._line(f"{negated} = arith.negf {self._names[right]} : {self._type(right)}", operation)
+        return f"arith.subf {self._names[left]}, {negated} : {self._type(left)}"
 
     def _return(self, operation: ir.Operation) -> str:
         return f"return {self._typed(list(operation.operands))}" if operation.operands else "return"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pypto_jit._mlir import ir
-from pypto_jit.dialects.assembly import print_assembly
+from pypto_jit.dialects.assembly import parse_assembly, print_assembly
 from pypto_jit.dialects.registration import register
 from pypto_jit.errors import AssemblyError, Span
 
@@ -63,6 +63,13 @@ def test_scalar_operations_are_written_in_their_own_syntax(context: ir.Context, 
     names = ("i", "index"), ("j", "index"), ("x", "f32"), ("y", "f32"), ("b", "i1")
     arguments = ", ".join(f'%{name}: {kind} loc("{name}")' for name, kind in names)
     assert body_of(printed(context, line, arguments, locations=False)) == [line]
+
+
+def test_a_sum_of_floats_is_written_as_a_difference(context: ir.Context) -> None:
+    arguments = '%x: f32 loc("x"), %y: f32 loc("y")'
+    text = printed(context, "%s = arith.addf %x, %y : f32", arguments, locations=False)
+    assert body_of(text) == ["%0 = arith.negf %y : f32", "%1 = arith.subf %x, %0 : f32"]
+    assert print_assembly(parse_assembly(text, context), locations=False) == text
 
 
 def test_loops_and_branches_carry_values(context: ir.Context) -> None:
