@@ -5,11 +5,12 @@ Used off the hot path only. The hot path is the entry's native guards.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy
@@ -34,6 +35,7 @@ SUBCLASS = "subclass"
 NUMPY = "numpy"
 FOREIGN = "foreign"
 
+_TORCH_TYPES = (torch.Tensor, torch.nn.Parameter)
 _BY_TORCH: dict[torch.dtype, DType] = {getattr(torch, dtype.torch): dtype for dtype in ALL}
 _BY_NUMPY: dict[Any, DType] = {dtype.numpy: dtype for dtype in ALL}
 _SUPPORTED = ", ".join(dtype.torch for dtype in ALL)
@@ -41,11 +43,34 @@ _SUPPORTED = ", ".join(dtype.torch for dtype in ALL)
 
 @dataclass(frozen=True)
 class TensorArgument:
-    """A tensor of a call: its specification, and what it is an object of: torch's own types (`TORCH`) or a
-    subclass of theirs (`SUBCLASS`), NumPy's (`NUMPY`), another library's (`FOREIGN`)."""
+    """A tensor of a call.
+
+    Attributes:
+        spec: its specification.
+        kind: what it is an object of: torch's own types (`TORCH`) or a subclass of theirs (`SUBCLASS`), NumPy's
+            (`NUMPY`), another library's (`FOREIGN`).
+        number: the same for equal specifications and for no others; quicker to hash.
+        plain: whether torch sees the very values that memory holds.
+    """
 
     spec: TensorSpec
     kind: str
+    number: int
+    plain: bool = True
+
+
+@cache
+def _number(spec: TensorSpec) -> int:
+    return next(_numbers)
+
+
+_numbers = itertools.count()
+
+
+@lru_cache(maxsize=4096)
+def tensor_argument(spec: TensorSpec, kind: str, plain: bool = True) -> TensorArgument:
+    """What a call knows of a tensor with this specification."""
+    return TensorArgument(spec, kind, _number(spec), plain)
 
 
 def is_tensor(value: Any) -> bool:
@@ -95,16 +120,38 @@ def inspect_tensor(name: str, value: Any) -> TensorArgument:
     return _inspect_foreign(name, value)
 
 
+@cache
+def _plain_key_sets() -> frozenset[int]:
+    """The dispatch key sets of tensors whose memory holds their values: ordinary ones, and those of inference mode."""
+    with torch.inference_mode(False):
+        ordinary = torch.zeros(())
+    with torch.inference_mode():
+        frozen = torch.zeros(())
+    return frozenset(torch._C._dispatch_keys(tensor).raw_repr() for tensor in (ordinary, frozen))
+
+
 def _inspect_torch(name: str, value: torch.Tensor) -> TensorArgument:
-    _check_backing(name, value)
-    kind = TORCH if type(value) in (torch.Tensor, torch.nn.Parameter) else SUBCLASS
-    # A negative view is passed as a copy with its signs applied, whose strides may be others.
-    value = value.resolve_neg()
-    dtype = _BY_TORCH.get(value.dtype)
-    if dtype is None:
+    plain = torch._C._dispatch_keys(value).raw_repr() in _plain_key_sets()
+    kind = TORCH if type(value) in _TORCH_TYPES else SUBCLASS
+    if not plain:
+        _check_backing(name, value)
+        # A negative view is passed as a copy with its signs applied, whose strides may be others.
+        value = value.resolve_neg()
+    argument = _torch_argument(value.shape, value.dtype, value.stride(), kind, plain)
+    if argument is None:
         raise _bad_dtype(name, value.dtype, _nearest(name, value))
-    _check_alignment(name, value.data_ptr(), dtype, value.numel())
-    return TensorArgument(canonical_spec(tuple(value.shape), dtype, value.stride()), kind)
+    size = argument.spec.dtype.bytes
+    if size > 1 and value.data_ptr() % size:
+        _check_alignment(name, value.data_ptr(), argument.spec.dtype, value.numel())
+    return argument
+
+
+@lru_cache(maxsize=4096)
+def _torch_argument(
+    shape: tuple[int, ...], dtype: torch.dtype, strides: tuple[int, ...], kind: str, plain: bool
+) -> TensorArgument | None:
+    known = _BY_TORCH.get(dtype)
+    return None if known is None else tensor_argument(canonical_spec(tuple(shape), known, strides), kind, plain)
 
 
 def _nearest(name: str, value: torch.Tensor) -> str:
@@ -145,7 +192,7 @@ def _inspect_numpy(name: str, value: numpy.ndarray) -> TensorArgument:
         raise ArgumentError(f"the strides of '{name}' are no multiples of its element size", found=value.strides)
     _check_alignment(name, value.ctypes.data, dtype, value.size)
     strides = tuple(stride // dtype.bytes for stride in value.strides)
-    return TensorArgument(canonical_spec(value.shape, dtype, strides), NUMPY)
+    return tensor_argument(canonical_spec(value.shape, dtype, strides), NUMPY)
 
 
 def _inspect_foreign(name: str, value: Any) -> TensorArgument:
@@ -156,7 +203,7 @@ def _inspect_foreign(name: str, value: Any) -> TensorArgument:
         raise ArgumentError(
             f"'{name}' cannot be exchanged through DLPack: {error}", found=f"a {type(value).__qualname__}"
         ) from error
-    return TensorArgument(_inspect_torch(name, viewed).spec, FOREIGN)
+    return tensor_argument(_inspect_torch(name, viewed).spec, FOREIGN)
 
 
 def _bad_dtype(name: str, dtype: Any, hint: str) -> ArgumentError:

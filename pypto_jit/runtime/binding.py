@@ -111,7 +111,7 @@ class Binder:
             elif is_tensor(value):
                 tensors[name] = self._tensor(parameter, value)
                 arguments[name] = tensors[name].spec
-                key.append(tensors[name].spec)
+                key.append(tensors[name].number)
             else:
                 key.append(self._constant(parameter, value))
                 arguments[name] = Constant(value)

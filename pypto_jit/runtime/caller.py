@@ -222,14 +222,13 @@ class GeneratedCaller:
 
     def _hot(self, paths: Sequence[HotPath]) -> CodeType:
         p, source = self._prefix, _Source(self._prefix)
-        lines = [f"if not {p}extra and not {p}named:", "    try:"]
-        for path in paths:
+        lines = [f"if not {p}extra and not {p}named:"]
+        # Those that are told apart at a glance come first: a call with other tensors passes them by.
+        for path in sorted(paths, key=lambda path: all(kind in (TORCH, SUBCLASS) for _, kind in path.tensors)):
+            lines.append("    try:")
             lines += ["        " + line for line in self._path(path, source)]
-        lines += [
-            f"    except {source.constant(Exception)}:",
-            "        pass",
-            f"return {self._slow_call(source)}",
-        ]
+            lines += [f"    except {source.constant(Exception)}:", "        pass"]
+        lines.append(f"return {self._slow_call(source)}")
         return self._compile(source, lines)
 
     def _path(self, path: HotPath, source: _Source) -> list[str]:

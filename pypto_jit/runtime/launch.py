@@ -72,9 +72,9 @@ def exchangeable(name: str, value: Any, argument: TensorArgument, written: bool)
         ArgumentError: it is to be written and cannot be: a read-only array, a negative view, an expanded tensor.
     """
     if written:
-        _check_writable(name, value, argument.spec)
+        _check_writable(name, value, argument)
     if argument.kind in (TORCH, SUBCLASS):
-        return value.resolve_neg() if value.is_neg() else value
+        return value if argument.plain else value.resolve_neg()
     if argument.kind == FOREIGN:
         return value
     if value.dtype == argument.spec.dtype.numpy and argument.spec.dtype.name == "BF16":
@@ -99,15 +99,16 @@ def _as_torch(value: numpy.ndarray) -> torch.Tensor:
         return torch.from_numpy(value if all(stride >= 0 for stride in value.strides) else value.copy())
 
 
-def _check_writable(name: str, value: Any, spec: TensorSpec) -> None:
+def _check_writable(name: str, value: Any, argument: TensorArgument) -> None:
+    spec = argument.spec
     if isinstance(value, numpy.ndarray) and not value.flags.writeable:
         raise ArgumentError(f"'{name}' is written, but is a read-only array", hint="pass a copy, or a new array")
-    if isinstance(value, torch.Tensor) and value.is_neg():
+    if not argument.plain:
         raise ArgumentError(
             f"'{name}' is written, but is a negative view: its memory holds the negated values",
             hint=f"pass {name}.resolve_neg(), or a new tensor",
         )
-    if isinstance(value, (torch.Tensor, numpy.ndarray)) and 0 not in spec.shape:
+    if isinstance(value, (torch.Tensor, numpy.ndarray)) and min(spec.strides, default=0) < 0:
         strides = value.stride() if isinstance(value, torch.Tensor) else [s // value.itemsize for s in value.strides]
         if overlaps_itself(spec.shape, strides):
             raise ArgumentError(

@@ -198,7 +198,7 @@ def test_the_kernels_own_exception_reaches_the_caller_and_the_next_call_retries(
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
 def test_an_interrupt_while_compiling_leaves_everything_usable(monkeypatch, kind):
-    import pypto_jit._compiler as compiler
+    import pypto_jit.frontend.trace as frontend
 
     kernel = fresh()
 
@@ -206,7 +206,7 @@ def test_an_interrupt_while_compiling_leaves_everything_usable(monkeypatch, kind
         raise kind
 
     with monkeypatch.context() as patched:
-        patched.setattr(compiler, "lower_to_cpu", interrupted)
+        patched.setattr(frontend, "Builder", interrupted)
         with pytest.raises(kind):
             kernel(X)
     assert kernel.cache_info() == (0, 0, 0)

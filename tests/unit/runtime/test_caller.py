@@ -130,6 +130,22 @@ def test_an_exception_of_the_entry_leads_to_the_slow_path_but_an_interrupt_passe
         caller.function(x, x)
 
 
+def test_a_path_that_fails_does_not_hide_the_others(caller, x):
+    def fails(*_):
+        raise BufferError("no")
+
+    caller.install([path(fails), path(Recorder())])
+    assert caller.function(x, x) is x
+
+
+def test_paths_of_other_libraries_do_not_wait_for_those_of_torch(caller, x):
+    entry = Recorder(1)
+    caller.install([path(entry), path(Recorder(), kinds=(NUMPY, NUMPY))])
+    array = numpy.zeros(2)
+    assert caller.function(array, array) is array
+    assert not entry.calls
+
+
 def test_surplus_and_named_arguments_lead_to_the_slow_path(caller, x):
     entry = Recorder()
     caller.install([path(entry)])
