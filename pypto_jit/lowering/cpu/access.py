@@ -16,7 +16,7 @@ from pypto_jit.lowering.cpu.frame import Frame
 from pypto_jit.lowering.cpu.fusion import Group, Role, Step
 from pypto_jit.lowering.cpu.planes import Plane, tile_plane
 from pypto_jit.lowering.cpu.program import Box, Tile
-from pypto_jit.lowering.cpu.transfer import Area, box_address, check_box, copy_elements
+from pypto_jit.lowering.cpu.transfer import Area, box_address, check_box, copy_rows
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Accesses:
             opened.address, opened.box.view.dtype, number(opened.plane.row_stride), number(opened.plane.column_stride)
         )
         source, target = (inside, outside) if store else (outside, inside)
-        copy_elements(self.frame, source, target, *self.extents)
+        copy_rows(self.frame, source, target, *self.extents)
 
 
 def open_accesses(frame: Frame, group: Group, rows: Extent, columns: Extent) -> Accesses:

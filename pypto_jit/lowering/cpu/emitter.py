@@ -227,12 +227,14 @@ class Emitter:
         element, lanes = self.shape(vector)
         if lanes == 1:
             return vector
+        # Which zero an extreme of both zeros is, is left open: it would double the code.
+        flags = "reassoc" if kind == "add" else "reassoc,nsz"
         return self.op(
             "vector.reduction",
             self._scalars[element],
             vector,
             kind=self.parsed(f"#vector.kind<{kind}>"),
-            fastmath=self.parsed("#arith.fastmath<reassoc>"),
+            fastmath=self.parsed(f"#arith.fastmath<{flags}>"),
         )
 
     def fma(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
@@ -275,6 +277,11 @@ class Emitter:
             self.effect("llvm.store", value, address, alignment=self.number(alignment))
         else:
             self.effect("llvm.intr.masked.store", value, address, mask, alignment=self.number(alignment, 32))
+
+    def copy(self, source: ir.Value, target: ir.Value, size: Extent) -> None:
+        """Some bytes from one place to another; the places do not overlap."""
+        plain = self.attribute("false", lambda: ir.BoolAttr.get(False))
+        self.effect("llvm.intr.memcpy", target, source, self.value(size), isVolatile=plain)
 
     # -- control
 

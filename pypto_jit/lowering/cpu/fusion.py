@@ -114,7 +114,8 @@ class Group:
         step = self.steps[number]
         if step.role is Role.LOAD:
             return True
-        if step.role is not Role.ELEMENT or step.cost > 1 or step.instruction.result.dtype != FP32:
+        # A value that is in memory is read there; it may also have taken the place of what it was computed from.
+        if step.stored or step.role is not Role.ELEMENT or step.cost > 1 or step.instruction.result.dtype != FP32:
             return False
         return not any(isinstance(s, FromStep) and self.steps[s.step].role is Role.ELEMENT for s in step.sources)
 

@@ -69,6 +69,21 @@ def check_box(frame: Frame, instruction: Instruction, box: Box, tile: Tile) -> i
     return condition
 
 
+def copy_rows(frame: Frame, source: Area, target: Area, rows: Extent, columns: Extent) -> None:
+    """Copy rows that lie apart from where they go to; element by element where columns do not lie side by side."""
+    if (source.column_stride, target.column_stride) != (1, 1) or source.dtype != target.dtype:
+        copy_elements(frame, source, target, rows, columns)
+        return
+    e, size = frame.e, source.dtype.bytes
+
+    def one(row: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        first, second = (e.address(a.address, e.mul(row, e.mul(a.row_stride, size))) for a in (source, target))
+        e.copy(first, second, e.mul(columns, size))
+        return carried
+
+    e.loop(0, rows, 1, [], one)
+
+
 def copy_elements(frame: Frame, source: Area, target: Area, rows: Extent, columns: Extent) -> None:
     """Copy one element at a time, converting floats, for any strides; ``rows`` and ``columns`` are numbers."""
     e = frame.e

@@ -76,7 +76,7 @@ def test_buffers_that_reuse_addresses_keep_their_contents():
         c = text.operator("cast", whole(text, y), dtype=FP32, mode="none")
         d = text.operator("add", text.operator("mul", b, c), text.operator("sub", a, c))
         e = text.operator("cast", d, dtype=FP16, mode="rint")
-        text.store(text.operator("row_expand_mul", d, text.operator("row_sum", c)), out, [0, 0])
+        text.store(text.operator("row_expand_mul", d, text.operator("row_max", c)), out, [0, 0])
         text.store(text.operator("add", e, e), narrow, [0, 0])
 
     arrays = [numbers((24, 512), FP32), numbers((24, 512), FP16), np.zeros((24, 512), np.float32)]
