@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar,
 from pypto_jit._declaration import check_kernel, declared_parameters
 from pypto_jit.errors import ArgumentError, DecoratorError, LaunchError, PyptoError
 from pypto_jit.options import ExecutionMode, RunConfig
-from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocator
+from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocator, tensor_argument
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.binding import Binder, BoundCall
 from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, HotPaths, constant_guard
@@ -318,7 +318,7 @@ def _complete(tensors: Sequence[ParamInfo], call: BoundCall) -> tuple[dict[str, 
         value = call.values[info.name]
         if value is OMITTED:
             value = allocator(info.spec, call.library)()
-            arguments.append(TensorArgument(info.spec, call.library))
+            arguments.append(tensor_argument(info.spec, call.library))
         else:
             arguments.append(call.tensors[info.name])
         values[info.name] = value
