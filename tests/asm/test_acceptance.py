@@ -15,13 +15,16 @@ from examples.catalog import EXAMPLES
 from pypto_jit.dialects.assembly import print_assembly
 from pypto_jit.lowering.context import borrowed_context
 from pypto_jit.lowering.pipeline import lower
-from pypto_jit.targets import A2A3, A5
+from pypto_jit.targets import A2A3, A5, Target
 from tests.asm import lowered, scalars
 from tests.asm.assembler import VARIABLE, binary, complaint
 from tests.asm.corpus import Case, all_cases
 from tests.asm.kernels import KERNELS
 from tests.asm.planned import ir, new_context
+from tests.module_text import ModuleText
+from tests.property.mixed_kernels import mixed_kernels
 from tests.property.programs import CHAIN, block_programs, carried_programs, whole_programs
+from tests.property.test_matmul import Product, products
 
 pytestmark = pytest.mark.skipif(binary() is None, reason=f"{VARIABLE} does not name a ptoas binary")
 
@@ -84,15 +87,36 @@ def test_every_example_is_taken(target: str) -> None:
     assert _refused(texts) == {}
 
 
+_random = settings(max_examples=40, deadline=None, derandomize=True, phases=[Phase.generate, Phase.shrink])
+
+
+def _check(kernel: ModuleText, target: Target) -> None:
+    with borrowed_context() as context:
+        module = lower(ir.Module.parse(str(kernel), context), target)
+        if any("pypto.mixed" in function.attributes for function in module.body.operations):
+            return
+        text = print_assembly(module)
+    assert _refused([("random", text, target.name)]) == {}, text
+
+
+@_random
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, derandomize=True, phases=[Phase.generate, Phase.shrink])
-def test_random_kernels_are_taken(data: st.DataObject) -> None:
+def test_random_vector_kernels_are_taken(data: st.DataObject) -> None:
     target = data.draw(st.sampled_from([A2A3, A5]))
     programs = data.draw(st.sampled_from([whole_programs, block_programs, carried_programs]))
-    program = data.draw(programs(target, CHAIN))
-    with borrowed_context() as context:
-        text = print_assembly(lower(ir.Module.parse(str(program.module()), context), target))
-    assert _refused([("random", text, target.name)]) == {}, text
+    _check(data.draw(programs(target, CHAIN)).module(), target)
+
+
+@_random
+@given(product=products())
+def test_random_products_are_taken(product: Product) -> None:
+    _check(product.module(), product.target)
+
+
+@_random
+@given(kernel=mixed_kernels())
+def test_random_kernels_for_both_cores_are_taken(kernel: ModuleText) -> None:
+    _check(kernel, A2A3)
 
 
 def test_the_assembler_does_refuse() -> None:
