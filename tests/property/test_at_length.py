@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 each_shape = pytest.mark.parametrize(
     "programs", [whole_programs, block_programs, carried_programs], ids=lambda f: f.__name__
 )
-each_target = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
+each_target = pytest.mark.parametrize("target", sorted(TARGETS))
 
 
 @each_shape
@@ -23,14 +23,14 @@ each_target = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lamb
 @settings(max_examples=200)
 @given(data=st.data(), seed=st.integers(0, 2**16), edges=st.booleans(), blocks=st.integers(1, 4))
 def test_chains(programs, target, data, seed, edges, blocks):
-    check_chain(data.draw(programs(target, EXACT, 8)), seed, edges=edges, blocks=blocks)
+    check_chain(data.draw(programs(TARGETS[target], EXACT, 8)), seed, edges=edges, blocks=blocks)
 
 
 @each_target
 @settings(max_examples=200)
 @given(data=st.data(), seed=st.integers(0, 2**16), edges=st.booleans())
 def test_steps(target, data, seed, edges):
-    check_steps(data.draw(whole_programs(target, CHAIN, 9)), seed, edges=edges)
+    check_steps(data.draw(whole_programs(TARGETS[target], CHAIN, 9)), seed, edges=edges)
 
 
 @each_shape
@@ -38,4 +38,4 @@ def test_steps(target, data, seed, edges):
 @settings(max_examples=100)
 @given(data=st.data(), seed=st.integers(0, 2**16), edges=st.booleans())
 def test_language(programs, target, data, seed, edges):
-    check_language(data.draw(programs(target, EXACT, 8)), seed, edges=edges)
+    check_language(data.draw(programs(TARGETS[target], EXACT, 8)), seed, edges=edges)
