@@ -11,18 +11,16 @@ import os
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pypto_jit.errors import LaunchError
 
 _SECONDS = 30.0  # for a link of some milliseconds, on a machine that hangs
 
 
-@dataclass(frozen=True)
-class Linker:
+class Linker(NamedTuple):
     """A system linker.
 
     Attributes:
@@ -70,11 +68,11 @@ def link_shared(code: bytes, linker: Linker | None = None) -> bytes | None:
         return None
 
 
-@dataclass(frozen=True)
 class SharedObject:
     """A loaded shared object. Its code stays loaded for as long as the process lives."""
 
-    library: Any
+    def __init__(self, library: Any) -> None:
+        self._library = library
 
     def __getitem__(self, symbol: str) -> int:
         """The address of a symbol.
@@ -83,7 +81,7 @@ class SharedObject:
             LaunchError: there is no such symbol.
         """
         try:
-            return ctypes.addressof(ctypes.c_char.in_dll(self.library, symbol))
+            return ctypes.addressof(ctypes.c_char.in_dll(self._library, symbol))
         except ValueError as error:
             raise LaunchError(f"the kernel's shared object has no '{symbol}'") from error
 

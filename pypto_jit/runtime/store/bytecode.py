@@ -9,9 +9,8 @@ import bisect
 import builtins
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pypto_jit.runtime.store.code import nested_code
 from pypto_jit.runtime.store.instructions import Instruction, decode
@@ -29,8 +28,7 @@ _SUBSCRIPT = 26 if sys.version_info >= (3, 14) else None
 _CONSTANT = frozenset({"LOAD_CONST", "LOAD_SMALL_INT"})
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One link of a chain: an attribute (``.name``) or a constant subscript (``[key]``)."""
 
     kind: str
@@ -40,8 +38,7 @@ class Step:
         return f".{self.key}" if self.kind == "." else f"[{self.key!r}]"
 
 
-@dataclass(frozen=True)
-class Chain:
+class Chain(NamedTuple):
     """A variable from outside of the function, and what is read of it: ``config.tile['rows']``.
 
     Attributes:

@@ -9,12 +9,10 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pypto_jit.runtime.store.eviction import Sweeper
 from pypto_jit.runtime.store.files import (
     MANIFEST,
     DamagedError,
@@ -35,16 +33,14 @@ _RECORDS = 16  # sets of reads remembered for one code, signature and options
 _TOUCHED = 60.0  # seconds between updates of an entry's time of last use
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """An artifact as it lies in the store: its description, and its files by name."""
 
     about: Mapping[str, Any]
     files: Mapping[str, bytes]
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """One set of reads, and what it leads to.
 
     Attributes:
@@ -61,7 +57,7 @@ class Record:
 
     @classmethod
     def decode(cls, value: Any) -> Record:
-        """The record that `vars` of it described.
+        """The record that `_asdict` of it described.
 
         Raises:
             DamagedError: it describes none.
@@ -75,7 +71,6 @@ class Record:
         return record
 
 
-@dataclass
 class Store:
     """The cache in one directory. Every method may be called by many threads and processes at once.
 
@@ -84,17 +79,18 @@ class Store:
     Attributes:
         root: the directory.
         budget: bytes it may take.
-        writable: whether publications are worth a try.
     """
 
-    root: Path
-    budget: int
-    writable: bool = True
-    _warned: set[str] = field(default_factory=set)
-    _lock: Any = field(default_factory=threading.Lock)
+    def __init__(self, root: Path, budget: int) -> None:
+        self.root = root
+        self.budget = budget
+        self._warned: set[str] = set()
+        self._lock = threading.Lock()
 
     @cached_property
-    def _sweeper(self) -> Sweeper:
+    def _sweeper(self) -> Any:
+        from pypto_jit.runtime.store.eviction import Sweeper
+
         return Sweeper(self.root, self.budget)
 
     @property
@@ -169,7 +165,7 @@ class Store:
     def publish_artifact(self, key: Key, about: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         """Add an artifact. One that is there already stays."""
         path = self.artifact_path(key.digest)
-        if not self.writable or path.exists():
+        if path.exists():
             return
         with self._writing(path):
             made = write_folder(path, files, {**about, "key": key.about}, self.staging)
@@ -179,10 +175,8 @@ class Store:
     def publish_record(self, key: Key, record: Record) -> None:
         """Add a record to those of a key. Records added by several processes at once may get lost; a miss finds out."""
         path = self.record_path(key.digest)
-        if not self.writable:
-            return
         others = [old for old in self.records(key) if old.reads != record.reads]
-        listed = [vars(each) for each in (record, *others[: _RECORDS - 1])]
+        listed = [each._asdict() for each in (record, *others[: _RECORDS - 1])]
         with self._writing(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_file(path, encode_manifest({"key": key.about, "records": listed}))

@@ -14,7 +14,9 @@ import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import CodeType
 
+from pypto_jit.runtime.store.code import encode_code, nested_code
 from pypto_jit.runtime.store.files import write_file
 
 _PACKAGE = Path(__file__).parents[2]
@@ -28,7 +30,10 @@ _TOOLS = {
 }
 _SETTLED = 2_000_000_000  # nanoseconds after which the times of a file tell its contents
 _STARTED = time.time_ns()
-_CPU_FIELDS = re.compile(r"^(vendor_id|cpu family|model|model name|stepping|flags|Features|CPU \w+)\s*:\s*(.*)$", re.M)
+_CPU_FIELDS = frozenset(
+    {"vendor_id", "cpu family", "model", "model name", "stepping", "flags"}  # x86
+    | {"Features", "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"}  # Arm
+)
 _CPU_BYTES = 1 << 14  # of /proc/cpuinfo: the first processor's entry
 
 
@@ -40,8 +45,33 @@ def host_cpu_text() -> str:
             entry = file.read(_CPU_BYTES).decode("utf-8", "replace").partition("\n\n")[0]
     except OSError:
         entry = ""
-    fields = dict(_CPU_FIELDS.findall(entry))
+    lines = (line.partition(":") for line in entry.splitlines())
+    fields = {name.strip(): value.strip() for name, _, value in lines if name.strip() in _CPU_FIELDS}
     return json.dumps({"machine": platform.machine(), "processor": platform.processor(), **fields}, sort_keys=True)
+
+
+def is_from_source(code: CodeType) -> bool:
+    """Whether a function's file still says what the function was made from; true where there is no file.
+
+    A trace rewrites control flow from the source, which may have been edited since it was imported.
+    """
+    try:
+        if os.stat(code.co_filename).st_mtime_ns < _STARTED:
+            return True
+        module = compile(Path(code.co_filename).read_bytes(), code.co_filename, "exec", dont_inherit=True)
+    except OSError:
+        return True
+    except (SyntaxError, ValueError):
+        return False
+    expected = encode_code(code)
+    same = (c for c in _all_code(module) if (c.co_name, c.co_firstlineno) == (code.co_name, code.co_firstlineno))
+    return any(encode_code(candidate) == expected for candidate in same)
+
+
+def _all_code(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inner in nested_code(code):
+        yield from _all_code(inner)
 
 
 def python_text() -> str:

@@ -6,8 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pypto_jit.runtime.store.files import MANIFEST, remove_folder
 
@@ -16,8 +16,7 @@ _SHARE = 16  # a process looks again after it has added this share of the budget
 _HEADROOM = 0.9  # of the budget that a sweep leaves
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """An artifact or a file of records.
 
     Attributes:

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Mapping
@@ -81,7 +80,7 @@ def write_file(path: Path, data: bytes) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         _write(partial, data)
         os.replace(partial, path)
@@ -103,7 +102,7 @@ def write_folder(path: Path, files: Mapping[str, bytes], about: Mapping[str, Any
         OSError: it cannot be written. Nothing is left behind.
     """
     listed = {name: {"bytes": len(data), "sha256": _checksum(data)} for name, data in files.items()}
-    partial = staging / f"{os.getpid()}-{secrets.token_hex(8)}"
+    partial = staging / f"{os.getpid()}-{os.urandom(8).hex()}"
     try:
         staging.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial.mkdir(mode=0o700)
@@ -169,7 +168,7 @@ def read_folder(path: Path, names: frozenset[str] | None = None) -> tuple[dict[s
 
 def remove_folder(path: Path, staging: Path) -> None:
     """Remove a folder: at once for whoever looks for it, its files thereafter. What cannot be removed stays."""
-    aside = staging / f"removed-{os.getpid()}-{secrets.token_hex(8)}"
+    aside = staging / f"removed-{os.getpid()}-{os.urandom(8).hex()}"
     try:
         staging.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.rename(path, aside)

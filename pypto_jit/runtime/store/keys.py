@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +12,6 @@ from pypto_jit.runtime.store.code import sections
 _SHOWN = 2000  # bytes of a section up to which an entry holds it whole, for people to read
 
 
-@dataclass(frozen=True)
 class Key:
     """What an entry is looked up by.
 
@@ -21,7 +19,8 @@ class Key:
         parts: name and content of each section, in order.
     """
 
-    parts: tuple[tuple[str, bytes], ...]
+    def __init__(self, parts: tuple[tuple[str, bytes], ...]) -> None:
+        self.parts = parts
 
     @cached_property
     def digest(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from types import CodeType
 
 from pypto_jit.errors import Span
@@ -15,18 +16,19 @@ from pypto_jit.runtime.store.code import line_range
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 # As MLIR prints them: "file.py":3:4, and, for a range, "file.py":3:4 to :9 or to 5:9.
-_PLACE = re.compile(rf"({_STRING}):(\d+):(\d+)(?: to (\d+)?:(\d+))?")
-_NUMBER = re.compile(r"@@|@(\d+)@")
-_ESCAPED = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
+_PLACE = rf"({_STRING}):(\d+):(\d+)(?: to (\d+)?:(\d+))?"
+_NUMBER = r"\0(\d+)\0"  # texts have no null characters
+_ESCAPED = r"\\([0-9A-Fa-f]{2}|.)"
 _DEPTH = 6  # of call sites within call sites
 
 
-def _nested(depth: int) -> str:
-    inner = rf"|\({_nested(depth - 1)}\)" if depth else ""
-    return rf'(?:[^"()\n]|{_STRING}{inner})*'
+@cache
+def _location() -> re.Pattern[str]:
+    def nested(depth: int) -> str:
+        inner = rf"|\({nested(depth - 1)}\)" if depth else ""
+        return rf'(?:[^"()\n]|{_STRING}{inner})*'
 
-
-_LOCATION = re.compile(rf"\bloc\({_nested(_DEPTH)}\)")
+    return re.compile(rf"\bloc\({nested(_DEPTH)}\)")
 
 
 def separate(text: str, known: Sequence[Span] = ()) -> tuple[str, tuple[Span, ...]]:
@@ -45,16 +47,10 @@ def separate(text: str, known: Sequence[Span] = ()) -> tuple[str, tuple[Span, ..
         end = int(end_column) if end_column is not None and same_line and int(end_column) > int(column) else 0
         span = Span(_unescape(filename[1:-1]), int(line), int(column), end)
         found = places.get(span, starts.get(span))
-        return f"@{places.setdefault(span, len(places)) if found is None else found}@"
+        return f"\0{places.setdefault(span, len(places)) if found is None else found}\0"
 
-    def rewrite(location: re.Match[str]) -> str:
-        pieces, end, inside = [], 0, location.group()
-        for match in _PLACE.finditer(inside):
-            pieces += [inside[end : match.start()].replace("@", "@@"), number(match)]
-            end = match.end()
-        return "".join([*pieces, inside[end:].replace("@", "@@")])
-
-    return _LOCATION.sub(rewrite, text), tuple(places)
+    numbered = _location().sub(lambda location: re.sub(_PLACE, number, location.group()), text)
+    return numbered, tuple(places)
 
 
 def insert(text: str, places: Sequence[Span]) -> str:
@@ -65,12 +61,10 @@ def insert(text: str, places: Sequence[Span]) -> str:
     """
 
     def place(match: re.Match[str]) -> str:
-        if match.group(1) is None:
-            return "@"
         span = places[int(match.group(1))]
         return f'"{_escape(span.filename)}":{span.line}:{span.column}'
 
-    return _LOCATION.sub(lambda match: _NUMBER.sub(place, match.group()), text)
+    return re.sub(_NUMBER, place, text)
 
 
 def _unescape(text: str) -> str:
@@ -79,7 +73,7 @@ def _unescape(text: str) -> str:
         return bytes([int(code, 16)]) if len(code) == 2 else code.encode()
 
     pieces, end = [], 0
-    for match in _ESCAPED.finditer(text):
+    for match in re.finditer(_ESCAPED, text):
         pieces += [text[end : match.start()].encode("utf-8", "surrogateescape"), byte(match)]
         end = match.end()
     pieces.append(text[end:].encode("utf-8", "surrogateescape"))

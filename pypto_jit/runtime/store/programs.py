@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pypto_jit.errors import Span
 from pypto_jit.runtime.artifact import CompiledProgram
 from pypto_jit.runtime.linking import link_shared
 from pypto_jit.runtime.store.disk import Entry, Record
+from pypto_jit.runtime.store.environment import is_from_source
 from pypto_jit.runtime.store.files import DamagedError
 from pypto_jit.runtime.store.keys import Key
 from pypto_jit.runtime.store.locations import Frame, insert, separate
@@ -25,8 +26,7 @@ from pypto_jit.runtime.store.serialization import (
 from pypto_jit.signature import Constant
 
 
-@dataclass(frozen=True)
-class Module:
+class Module(NamedTuple):
     """A traced module as far as the store cares.
 
     Attributes:
@@ -101,8 +101,9 @@ def publish_program(request: Request, module: Module, program: CompiledProgram) 
 
 
 def _remember(request: Request, module: Module) -> None:
-    """Add the record that leads from the request to the artifact, unless the trace changed what it read."""
-    if not request.still_holds():
+    """Add the record that leads from the request to the artifact, unless the trace saw something else than it tells."""
+    sources = {function.__code__ for function in request.reads.reached}
+    if not request.still_holds() or not all(map(is_from_source, sources)):
         return
     frame = Frame(request.reads.functions)
     reads = request.reads

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from types import CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pypto_jit.runtime.store.attributes import follow
 from pypto_jit.runtime.store.bytecode import Chain, chains, expression_chains
@@ -21,8 +20,7 @@ from pypto_jit.runtime.store.scope import Scope, UnguardableError, module_of, to
 _SHOWN = 80  # characters of a value that are kept for people to read
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """One read.
 
     Attributes:
@@ -36,8 +34,7 @@ class Read:
     shown: str
 
 
-@dataclass(frozen=True)
-class Unguarded:
+class Unguarded(NamedTuple):
     """A read of a value that cannot be guarded.
 
     Attributes:
@@ -52,7 +49,6 @@ class Unguarded:
     line: int
 
 
-@dataclass
 class Reads:
     """All reads of a kernel.
 
@@ -63,10 +59,11 @@ class Reads:
         reached: the functions of the user's that any of its reads reaches.
     """
 
-    values: dict[str, Read] = field(default_factory=dict)
-    unguarded: list[Unguarded] = field(default_factory=list)
-    functions: list[tuple[str, CodeType]] = field(default_factory=list)
-    reached: list[FunctionType] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.values: dict[str, Read] = {}
+        self.unguarded: list[Unguarded] = []
+        self.functions: list[tuple[str, CodeType]] = []
+        self.reached: list[FunctionType] = []
 
     def same(self, other: Reads) -> bool:
         """Whether the Python world looks the same."""

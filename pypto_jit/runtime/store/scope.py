@@ -5,9 +5,8 @@ from __future__ import annotations
 import operator
 import re
 import sys
-from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 # What gives another result each time, by module; "*": all of it, and of its submodules.
 _IMPURE: dict[str, frozenset[str]] = {
@@ -31,15 +30,14 @@ _IMPURE: dict[str, frozenset[str]] = {
     "time": frozenset({"*"}),
     "uuid": frozenset({"*"}),
 }
-_IMPURE_TORCH = re.compile(r"rand|bernoulli|multinomial|normal|seed|^get_|^is_.*enabled|is_available|_count$")
+_IMPURE_TORCH = r"rand|bernoulli|multinomial|normal|seed|^get_|^is_.*enabled|is_available|_count$"
 
 
 class UnguardableError(Exception):
     """A value that may change without any digest of it changing."""
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(NamedTuple):
     """Which code is the user's.
 
     Attributes:
@@ -108,6 +106,6 @@ def check_pure(module: str, name: str) -> None:
     """
     parts = module.split(".")
     whole = any("*" in _IMPURE.get(".".join(parts[: k + 1]), ()) for k in range(len(parts)))
-    torch_state = parts[0] == "torch" and _IMPURE_TORCH.search(name.rpartition(".")[2]) is not None
+    torch_state = parts[0] == "torch" and re.search(_IMPURE_TORCH, name.rpartition(".")[2]) is not None
     if whole or name in _IMPURE.get(module, ()) or torch_state:
         raise UnguardableError(f"{module}.{name}: its result does not follow from its arguments")

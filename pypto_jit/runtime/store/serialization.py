@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pypto_jit.dtypes import BY_NAME, DType
 from pypto_jit.errors import Span
@@ -22,8 +21,7 @@ EncodePlace = Callable[[Span], Any]
 DecodePlace = Callable[[Any], Span]
 
 
-@dataclass(frozen=True)
-class Opaque:
+class Opaque(NamedTuple):
     """Stands for a constant that has no text form, such as a function, in a program that was loaded from files."""
 
     text: str
