@@ -21,7 +21,7 @@ from pypto_jit.language.scalars import cast as cast_scalar
 from pypto_jit.language.signatures import checked
 from pypto_jit.language.tracing import current, here
 from pypto_jit.language.values import Tensor, Tile, arithmetic, emit, tile_scalar
-from pypto_jit.targets import Space
+from pypto_jit.targets import COLUMN_VECTOR, Space
 
 # The language's names of the table's operands.
 _UNARY = {"src": "x"}
@@ -166,6 +166,8 @@ def transpose(x: Any, axis1: int = 0, axis2: int = 1, tmp: Any = None) -> Any:
 def move(tile: Any, target_memory: Space, blayout: Any = None, slayout: Any = None) -> Any:
     space = _space(target_memory, "move")
     layout = current("pl.move").target.layouts[space]
+    if space is Space.VEC and isinstance(tile, Tile) and tile.shape[-1] == 1:
+        layout = COLUMN_VECTOR
     for name, asked, given in (("blayout", blayout, layout.blayout), ("slayout", slayout, layout.slayout)):
         if asked is not None and getattr(asked, "value", asked) != given:
             raise LayoutError(

@@ -13,9 +13,9 @@ import types
 import numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.tracing import evaluate
 
 import pypto_jit.language as pl
+from tests.tracing import evaluate
 
 TILES = ("a", "b", "c")
 SCALARS = ("n", "m")

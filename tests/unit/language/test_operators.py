@@ -329,6 +329,10 @@ class TestErrors:
     def test_layouts_and_memories(self, statement, message):
         assert message in refusal(LayoutError, statement).message
 
+    def test_a_column_vector_is_column_major(self):
+        found = operations(lambda a, b: pl.move(pl.row_sum(a), pl.Mem.Vec, blayout="col_major", slayout="none_box"))
+        assert found == ["%2 = row_sum(%0)", "%3 = move(%2)"]
+
     def test_the_layout_of_a_memory_is_the_targets(self):
         def statement(x, t, o):
             m = pl.load(x, [0, 0], [16, 32], target_memory=pl.Mem.Mat)
