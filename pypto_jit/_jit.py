@@ -15,6 +15,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
+from pypto_jit._cached import Compiled, compile_cached
 from pypto_jit._declaration import check_kernel, declared_parameters
 from pypto_jit.errors import ArgumentError, DecoratorError, LaunchError, PyptoError
 from pypto_jit.options import ExecutionMode, RunConfig
@@ -27,7 +28,6 @@ from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 from pypto_jit.targets import BY_NAME
 
 if TYPE_CHECKING:
-    from pypto_jit._cached import Compiled
     from pypto_jit._compiler import Stages
     from pypto_jit.language.reads import Read
 
@@ -207,7 +207,7 @@ class JitFunction:
             allocators=tuple(
                 (info.name, allocator(info.spec, library))
                 for info, (_, kind) in zip(program.tensors, kinds, strict=True)
-                if kind == ALLOCATED
+                if kind == ALLOCATED and isinstance(info.spec, TensorSpec)
             ),
             threads=self._config.threads,
         )
@@ -238,8 +238,6 @@ class JitFunction:
         return next((s for s in candidates if all(read.holds() for read in s.reads)), None)
 
     def _compile(self, call: BoundCall, config: RunConfig) -> Compiled:
-        from pypto_jit._cached import compile_cached
-
         return compile_cached(self.original, call.arguments, config)
 
     def _interpret(self, call: BoundCall, config: RunConfig) -> Any:

@@ -7,7 +7,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import platform
 import re
 import sys
 import time
@@ -47,7 +46,7 @@ def host_cpu_text() -> str:
         entry = ""
     lines = (line.partition(":") for line in entry.splitlines())
     fields = {name.strip(): value.strip() for name, _, value in lines if name.strip() in _CPU_FIELDS}
-    return json.dumps({"machine": platform.machine(), "processor": platform.processor(), **fields}, sort_keys=True)
+    return json.dumps({"machine": os.uname().machine, **fields}, sort_keys=True)
 
 
 def is_from_source(code: CodeType) -> bool:
@@ -90,6 +89,14 @@ def tools_text() -> str:
     return json.dumps(found, sort_keys=True)
 
 
+@cache
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
 def _record_of(distribution: str, module: str) -> str | None:
     try:
         spec = importlib.util.find_spec(module)
@@ -97,11 +104,10 @@ def _record_of(distribution: str, module: str) -> str | None:
         spec = None
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     for place in places:
-        for info in sorted(Path(place).parent.glob(f"{distribution}-*.dist-info")):
-            try:
-                return f"{info.name} {hashlib.sha256((info / 'RECORD').read_bytes()).hexdigest()}"
-            except OSError:
-                return info.name
+        for name in _listed(os.path.dirname(place)):
+            if name.startswith(f"{distribution}-") and name.endswith(".dist-info"):
+                record = Path(place).parent / name / "RECORD"
+                return f"{name} {hashlib.sha256(record.read_bytes()).hexdigest()}" if record.exists() else name
     return "present" if places and distribution == module else None
 
 

@@ -6,6 +6,7 @@ themselves come from the kernel at hand.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -17,7 +18,8 @@ from pypto_jit.runtime.store.code import line_range
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 # As MLIR prints them: "file.py":3:4, and, for a range, "file.py":3:4 to :9 or to 5:9.
 _PLACE = rf"({_STRING}):(\d+):(\d+)(?: to (\d+)?:(\d+))?"
-_NUMBER = r"\0(\d+)\0"  # texts have no null characters
+# Texts have no null characters. A slash: the text has the file's name without its directory.
+_NUMBER = r"\0(\d+)(/?)\0"
 _ESCAPED = r"\\([0-9A-Fa-f]{2}|.)"
 _DEPTH = 6  # of call sites within call sites
 
@@ -36,18 +38,20 @@ def separate(text: str, known: Sequence[Span] = ()) -> tuple[str, tuple[Span, ..
 
     Args:
         text: as MLIR or the assembly printer writes it.
-        known: places that have numbers already. A place of the text that has no end is the first that starts there.
+        known: places that have numbers already. A place of the text that has no end, or no directory, is the first of
+            these that starts there.
     """
     places = {span: number for number, span in enumerate(known)}
-    starts = {Span(s.filename, s.line, s.column): number for s, number in reversed(places.items())}
+    starts = {Span(s.filename, s.line, s.column): str(k) for s, k in reversed(places.items())}
+    short = {Span(os.path.basename(s.filename), s.line, s.column): f"{k}/" for s, k in reversed(places.items())}
 
     def number(match: re.Match[str]) -> str:
         filename, line, column, end_line, end_column = match.groups()
         same_line = end_line is None or end_line == line
         end = int(end_column) if end_column is not None and same_line and int(end_column) > int(column) else 0
         span = Span(_unescape(filename[1:-1]), int(line), int(column), end)
-        found = places.get(span, starts.get(span))
-        return f"\0{places.setdefault(span, len(places)) if found is None else found}\0"
+        found = None if span in places else starts.get(span) or short.get(span)
+        return f"\0{found or places.setdefault(span, len(places))}\0"
 
     numbered = _location().sub(lambda location: re.sub(_PLACE, number, location.group()), text)
     return numbered, tuple(places)
@@ -62,7 +66,8 @@ def insert(text: str, places: Sequence[Span]) -> str:
 
     def place(match: re.Match[str]) -> str:
         span = places[int(match.group(1))]
-        return f'"{_escape(span.filename)}":{span.line}:{span.column}'
+        filename = os.path.basename(span.filename) if match.group(2) else span.filename
+        return f'"{_escape(filename)}":{span.line}:{span.column}'
 
     return re.sub(_NUMBER, place, text)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pypto_jit.runtime.linking import link_shared
+from pypto_jit.runtime.store import environment
 from pypto_jit.runtime.store.disk import open_store
-from pypto_jit.runtime.store.environment import package_digest
 from pypto_jit.runtime.store.keys import Key
 from pypto_jit.runtime.store.requests import environment_sections
 from pypto_jit.runtime.store.serialization import OBJECT, SHARED
@@ -21,7 +21,7 @@ def stored_code(kind: str, text: str, compile_text: Callable[[], bytes]) -> tupl
         compile_text: compiles it.
     """
     store = open_store()
-    package = package_digest(store.root / "sources.json") if store is not None else None
+    package = environment.package_digest(store.root / "sources.json") if store is not None else None
     if store is None or package is None:
         return compile_text(), None
     key = Key((*environment_sections(package), ("kind", kind.encode()), ("text", text.encode())))

@@ -66,6 +66,16 @@ def test_places_that_are_known_keep_their_numbers():
     assert places == (*known, Span("n.py", 2, 2))
 
 
+def test_a_place_without_its_directory_is_known_too():
+    known = (Span("/home/me/b.py", 30, 4, 9), Span("/else/q.py", 1, 1))
+    text = 'x loc("q.py":1:1)\ny loc("b.py":30:4)\nz loc("b.py":30:5)'
+    numbered, places = separate(text, known)
+    assert places == (*known, Span("b.py", 30, 5))
+    assert insert(numbered, places) == text
+    moved = (Span("/new/c.py", 40, 4, 9), *places[1:])
+    assert insert(numbered, moved) == text.replace('"b.py":30:4', '"c.py":40:4')
+
+
 def test_a_number_without_a_place_is_an_error():
     with pytest.raises(IndexError):
         insert("x loc(\x003\x00)", [Span("a.py", 1)])

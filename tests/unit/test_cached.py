@@ -1,0 +1,435 @@
+"""A kernel found on disk is the kernel that would be compiled now: never one of an earlier constant, helper or line."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import linecache
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+import pypto_jit
+from pypto_jit import _compiler
+from pypto_jit._cached import key_options
+from pypto_jit.errors import BoundsError
+from pypto_jit.options import CompileOptions, MemoryPlanner, OptimizationStrategy, RunConfig
+from pypto_jit.runtime.store import environment
+from pypto_jit.runtime.store.location import CacheWarning
+
+PACKAGE = Path(pypto_jit.__file__).parent
+X = torch.arange(32, dtype=torch.float32).reshape(4, 8)
+
+SOURCE = """\
+import dataclasses
+import functools
+
+import pypto_jit as pypto
+import pypto_jit.language as pl
+
+SCALE = 2.0
+TABLE = {'bias': [1.0, 2.0]}
+
+
+@dataclasses.dataclass
+class Settings:
+    offset: float = 3.0
+
+    def shift(self, t):
+        return t + self.offset
+
+
+settings = Settings()
+
+
+def inner(t):
+    return t * SCALE
+
+
+def helper(t):
+    return inner(t) + TABLE['bias'][0]
+
+
+def make(factor):
+    @pypto.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        t = pl.load(x, [0, 0], [4, 8])
+        pl.store(settings.shift(helper(t)) * factor, [0, 0], out)
+        return out
+
+    return kernel
+
+
+kernel = make(5.0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path) -> Path:
+    """A disk cache of the test's own; the package counts as it is now, whoever edits it meanwhile."""
+    monkeypatch.setenv("PYPTO_JIT_CACHE", "1")
+    monkeypatch.setenv("PYPTO_JIT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(environment, "package_digest", lambda memory: "package")
+    return tmp_path / "cache" / "v1"
+
+
+class Counter:
+    """How often kernels were traced and compiled."""
+
+    def __init__(self, monkeypatch):
+        self.traces = self.codegens = 0
+        trace, compile_llvm_ir = _compiler.trace, _compiler.compile_llvm_ir
+
+        def counted_trace(*arguments):
+            self.traces += 1
+            return trace(*arguments)
+
+        def counted_codegen(*arguments):
+            self.codegens += 1
+            return compile_llvm_ir(*arguments)
+
+        monkeypatch.setattr(_compiler, "trace", counted_trace)
+        monkeypatch.setattr(_compiler, "compile_llvm_ir", counted_codegen)
+
+    def take(self) -> tuple[int, int]:
+        """Traces and compiles since the last time."""
+        taken = (self.traces, self.codegens)
+        self.traces = self.codegens = 0
+        return taken
+
+
+@pytest.fixture
+def counter(monkeypatch) -> Counter:
+    return Counter(monkeypatch)
+
+
+def load(tmp_path: Path, text: str, name: str = "user_kernels"):
+    """The module of a text, as a new process would import it."""
+    path = tmp_path / f"{name}.py"
+    path.write_text(text)
+    linecache.clearcache()
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(module, x=X, **config):
+    arguments = {"config": RunConfig(**config)} if config else {}
+    return module.kernel(x, torch.zeros_like(x), **arguments)
+
+
+def expected(scale=2.0, bias=1.0, offset=3.0, factor=5.0):
+    return (X * scale + bias + offset) * factor
+
+
+def test_the_second_process_neither_traces_nor_compiles(tmp_path, counter):
+    first = load(tmp_path, SOURCE)
+    assert torch.equal(run(first), expected())
+    assert counter.take() == (1, 1)
+    program = first.kernel.compile(X, X)
+    second = load(tmp_path, SOURCE)
+    assert torch.equal(run(second), expected())
+    found = second.kernel.compile(X, X)
+    assert counter.take() == (0, 0)
+    assert found == dataclasses.replace(program, timings=found.timings)
+    assert found.pto == program.pto
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "values"),
+    [
+        ("SCALE = 2.0", "SCALE = 4.0", {"scale": 4.0}),
+        ("[1.0, 2.0]", "[7.0, 2.0]", {"bias": 7.0}),
+        ("offset: float = 3.0", "offset: float = 9.0", {"offset": 9.0}),
+        ("make(5.0)", "make(6.0)", {"factor": 6.0}),
+        ("t * SCALE", "t * SCALE * 2.0", {"scale": 4.0}),
+        ("t + self.offset", "t + self.offset * 3.0", {"offset": 9.0}),
+        ("inner(t) +", "t * 3.0 +", {"scale": 3.0}),
+        (") * factor", ") * 2.0 * factor", {"factor": 10.0}),
+        ("settings = Settings()", "settings = Settings(10.0)", {"offset": 10.0}),
+    ],
+)
+def test_an_edit_between_two_processes_is_seen(tmp_path, old, new, values):
+    assert torch.equal(run(load(tmp_path, SOURCE)), expected())
+    assert SOURCE.count(old) == 1
+    assert torch.equal(run(load(tmp_path, SOURCE.replace(old, new))), expected(**values))
+    assert torch.equal(run(load(tmp_path, SOURCE)), expected())
+
+
+def test_edits_of_what_is_not_read_compile_nothing(tmp_path, counter):
+    run(load(tmp_path, SOURCE))
+    counter.take()
+    for text in (SOURCE.replace("1.0, 2.0]", "1.0, 9.0]"), SOURCE + "\nOTHER = 1\n", "# moved\n\n" + SOURCE):
+        assert torch.equal(run(load(tmp_path, text)), expected())
+    assert counter.take() == (0, 0)
+
+
+def test_the_same_module_by_other_code_is_traced_and_not_compiled(tmp_path, counter):
+    run(load(tmp_path, SOURCE))
+    counter.take()
+    text = SOURCE.replace("    return inner(t) +", "    # now two lines\n    t = inner(t)\n    return t +")
+    assert torch.equal(run(load(tmp_path, text)), expected())
+    assert counter.take() == (1, 0)
+    assert torch.equal(run(load(tmp_path, text)), expected())
+    assert counter.take() == (0, 0)
+
+
+BOUNDS = """\
+import pypto_jit as pypto
+import pypto_jit.language as pl
+
+
+@pypto.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.range(0, 8, 4):
+        t = pl.load(x, [i, 0], [4, 8])  # outside
+        pl.store(t, [0, 0], out)
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("edit", "counts"),
+    [
+        (lambda text: text, (0, 0)),
+        (lambda text: "\n\n\n" + text, (0, 0)),
+        (lambda text: text.replace("    for", "    # a line more\n    for"), (1, 0)),
+    ],
+)
+def test_errors_name_the_line_where_it_is_now(tmp_path, counter, edit, counts):
+    with pytest.raises(BoundsError) as before:
+        run(load(tmp_path, BOUNDS))
+    counter.take()
+    text = edit(BOUNDS)
+    module = load(tmp_path, text)
+    with pytest.raises(BoundsError) as after:
+        run(module)
+    assert counter.take() == counts
+    for error, source in ((before.value, BOUNDS), (after.value, text)):
+        assert source.splitlines()[error.span.line - 1].endswith("# outside")
+    program = module.kernel.compile(X, X)
+    line = 1 + next(k for k, each in enumerate(text.splitlines()) if each.endswith("# outside"))
+    assert f'user_kernels.py":{line}:' in program.pto
+    assert program.origin.line == 1 + text.splitlines().index("@pypto.jit")
+
+
+def test_a_file_that_moves_takes_its_kernels_along(tmp_path, counter):
+    run(load(tmp_path, SOURCE))
+    counter.take()
+    (tmp_path / "elsewhere").mkdir()
+    module = load(tmp_path / "elsewhere", SOURCE)
+    assert torch.equal(run(module), expected())
+    program = module.kernel.compile(X, X)
+    assert counter.take() == (0, 0)
+    assert program.origin.filename == str(tmp_path / "elsewhere" / "user_kernels.py")
+
+
+def test_another_shape_dtype_stride_or_platform_is_another_kernel(tmp_path, counter):
+    calls = [
+        lambda module: run(module),
+        lambda module: run(module, X.half()),
+        lambda module: run(module, torch.zeros(5, 8)),
+        lambda module: run(module, torch.arange(64.0).reshape(4, 16)[:, ::2]),
+        lambda module: run(module, platform="a5sim"),
+    ]
+    first = load(tmp_path, SOURCE)
+    results = [call(first) for call in calls]
+    assert counter.take()[1] == len(calls)
+    second = load(tmp_path, SOURCE)
+    for call, result in zip(calls, results, strict=True):
+        assert torch.equal(call(second), result)
+    assert counter.take() == (0, 0)
+
+
+CONSTANT = """\
+import pypto_jit as pypto
+import pypto_jit.language as pl
+
+
+@pypto.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor], k=None):
+    t = pl.load(x, [0, 0], [4, 8])
+    if callable(k):
+        t = k(t)
+    else:
+        t = t * {int: 2.0, float: 3.0, bool: 4.0, type(None): 5.0}[type(k)]
+    pl.store(t, [0, 0], out)
+    return out
+
+
+def double(t):
+    return t + t
+"""
+
+
+def test_constant_arguments_count_by_type_and_functions_by_code(tmp_path, counter):
+    given = [(1, 2.0), (1.0, 3.0), (True, 4.0), (None, 5.0)]
+    for expected_counts in ((4, 4), (0, 0)):
+        module = load(tmp_path, CONSTANT)
+        for k, factor in given:
+            assert torch.equal(module.kernel(X, torch.zeros_like(X), k), X * factor)
+        assert counter.take() == expected_counts
+    for text, result in ((CONSTANT, X * 2), (CONSTANT.replace("t + t", "t + t + t"), X * 3), (CONSTANT, X * 2)):
+        module = load(tmp_path, text)
+        assert torch.equal(module.kernel(X, torch.zeros_like(X), module.double), result)
+
+
+def test_a_change_in_a_warm_process_is_seen(tmp_path, counter):
+    run(load(tmp_path, SOURCE))
+    module = load(tmp_path, SOURCE)
+    assert torch.equal(run(module), expected())
+    module.SCALE = 4.0
+    assert torch.equal(run(module), expected(scale=4.0))
+    module.settings.offset = 1.0
+    assert torch.equal(run(module), expected(scale=4.0, offset=1.0))
+    module.inner = lambda t: t * 7.0
+    assert torch.equal(run(module), expected(scale=7.0, offset=1.0))
+
+
+INDIRECT = SOURCE.replace("settings.shift(helper(t))", "STEPS['first'][0](t)") + "\nSTEPS = {'first': [helper]}\n"
+
+
+def test_helpers_within_containers_are_seen(tmp_path, counter):
+    for text, scale in ((INDIRECT, 2.0), (INDIRECT.replace("SCALE = 2.0", "SCALE = 8.0"), 8.0), (INDIRECT, 2.0)):
+        module = load(tmp_path, text)
+        assert torch.equal(run(module), (X * scale + 1.0) * 5.0)
+    assert counter.take() == (2, 2)
+    module.SCALE = 16.0
+    assert torch.equal(run(module), (X * 16.0 + 1.0) * 5.0)
+
+
+@pytest.mark.parametrize("victim", ["kernel.so", "kernel.o", "manifest.json", "records"])
+def test_damage_is_repaired_with_one_warning(tmp_path, cache, counter, victim):
+    run(load(tmp_path, SOURCE))
+    counter.take()
+    pattern = "records/*/*.json" if victim == "records" else f"artifacts/*/*/{victim}"
+    for path in cache.glob(pattern):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 0x10
+        path.write_bytes(content)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert torch.equal(run(load(tmp_path, SOURCE)), expected())
+    assert [w.category for w in caught] == [CacheWarning]
+    assert counter.take() == ((1, 0) if victim == "records" else (1, 1))
+    assert torch.equal(run(load(tmp_path, SOURCE)), expected())
+    assert counter.take() == (0, 0)
+
+
+UNGUARDED = SOURCE.replace("import dataclasses\n", "import dataclasses\nimport time\n", 1).replace(
+    "    return inner(t)", "    time.time()\n    return inner(t)"
+)
+COUNTING = SOURCE.replace("def inner(t):", "CALLS = [0]\n\n\ndef inner(t):\n    CALLS[0] += 1")
+
+
+@pytest.mark.parametrize("text", [UNGUARDED, COUNTING], ids=["unguarded", "changes what it reads"])
+def test_what_no_record_can_tell_is_not_found_on_disk(tmp_path, counter, text):
+    for _ in range(2):
+        assert torch.equal(run(load(tmp_path, text)), expected())
+        assert counter.take()[0] == 1
+
+
+def test_a_source_that_is_not_what_runs_leads_nowhere(tmp_path, counter):
+    module = load(tmp_path, SOURCE)
+    (tmp_path / "user_kernels.py").write_text(SOURCE.replace("* SCALE", "* 99.0"))
+    linecache.clearcache()
+    run(module)  # may see either
+    assert torch.equal(run(load(tmp_path, SOURCE)), expected())
+
+
+def test_without_a_cache_nothing_is_written(tmp_path, cache, monkeypatch, counter):
+    monkeypatch.setenv("PYPTO_JIT_CACHE", "0")
+    for _ in range(2):
+        assert torch.equal(run(load(tmp_path, SOURCE)), expected())
+    assert counter.take() == (2, 2)
+    assert not cache.exists()
+
+
+def test_a_cache_that_cannot_be_made_is_done_without(tmp_path, monkeypatch, counter):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PYPTO_JIT_CACHE_DIR", str(tmp_path / "file"))
+    assert torch.equal(run(load(tmp_path, SOURCE)), expected())
+    assert counter.take() == (1, 1)
+
+
+def test_another_package_or_processor_compiles_anew(tmp_path, monkeypatch, counter):
+    run(load(tmp_path, SOURCE))
+    monkeypatch.setattr(environment, "package_digest", lambda memory: "another")
+    run(load(tmp_path, SOURCE))
+    monkeypatch.setattr(environment, "host_cpu_text", lambda: "another")
+    run(load(tmp_path, SOURCE))
+    monkeypatch.setattr(environment, "tools_text", lambda: "others")
+    run(load(tmp_path, SOURCE))
+    assert counter.take() == (4, 4)
+
+
+OTHER_VALUES = {
+    "platform": "a5sim",
+    "strategy": "another",
+    "memory_planner": MemoryPlanner.PYPTO,
+    "distributed_config": "one",
+    "analyze_auto_scopes_for_deps": True,
+    "verification_level": 0,
+    "emit_source_loc": False,
+    "runtime": "another",
+    "opt_level": 0,
+}
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(CompileOptions), ids=lambda field: field.name)
+def test_every_option_is_in_the_key_or_decides_only_what_is_written_beside(field):
+    assert field.metadata["role"] in ("key", "output")
+    if field.metadata["role"] == "key":
+        changed = dataclasses.replace(CompileOptions(), **{field.name: OTHER_VALUES[field.name]})
+        assert json.dumps(key_options(changed), default=str) != json.dumps(key_options(CompileOptions()), default=str)
+    assert OptimizationStrategy.Default is CompileOptions().strategy
+
+
+SCRIPT = """\
+import sys
+sys.path.insert(0, sys.argv[1])
+import torch
+import user_kernels
+x = torch.arange(32, dtype=torch.float32).reshape(4, 8)
+out = user_kernels.kernel(x, torch.zeros_like(x))
+again = user_kernels.kernel(x, torch.zeros_like(x))
+loaded = [m for m in ('mlir', 'torch_mlir', 'llvmlite', 'pypto_jit.frontend', 'pypto_jit.lowering') if m in sys.modules]
+print(torch.equal(out, (x * 2 + 4) * 5), torch.equal(out, again), loaded)
+"""
+
+
+@pytest.fixture
+def installed(tmp_path) -> Path:
+    """A copy of the package that nobody edits meanwhile."""
+    shutil.copytree(PACKAGE, tmp_path / "installed" / "pypto_jit", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "installed"
+
+
+def process(installed: Path, tmp_path: Path, seed: str = "0") -> str:
+    (tmp_path / "user_kernels.py").write_text(SOURCE)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(installed), "PYTHONHASHSEED": seed},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_new_process_loads_without_any_compiler(tmp_path, installed):
+    assert "'mlir'" in process(installed, tmp_path, "1")
+    assert process(installed, tmp_path, "2") == "True True []"
