@@ -68,6 +68,17 @@ def derive_shape(name: str, stores: list[Store]) -> tuple[int, ...]:
     return tuple(shape)
 
 
+def at_most(left: int | Scalar, right: int | Scalar) -> bool:
+    """Whether one index is known, from the loops around it, never to exceed another."""
+    try:
+        # A minimum stays below a value as soon as one of its terms does, and above it only where all of them do.
+        return all(
+            any(_largest(low.plus(high, -1)) <= 0 for low in _minimum(left)) for high in _minimum(right)
+        )
+    except (_NotDerivable, _NeverRuns):
+        return False
+
+
 def _reach(offsets: tuple[Any, ...], tile: Tile) -> list[int]:
     valid = (1,) * max(0, len(offsets) - tile.ndim) + tile.valid_extents[max(0, tile.ndim - len(offsets)) :]
     reached = []

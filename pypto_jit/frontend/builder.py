@@ -14,6 +14,7 @@ from pypto_jit.dialects.types import DYNAMIC, TensorType
 from pypto_jit.dtypes import BOOL, INDEX, DType
 from pypto_jit.errors import ArgumentError, ControlFlowError, PyptoError, SourceUnavailableError, Span, UndefinedError
 from pypto_jit.frontend.arithmetic import Arithmetic
+from pypto_jit.frontend.bounds import at_most
 from pypto_jit.frontend.rewrite import Rewriter, is_rewritten
 from pypto_jit.frontend.valid import valid_extents
 from pypto_jit.language.location import Positions, frame_span, is_internal, positions, user_frame
@@ -254,6 +255,9 @@ class Builder(Trace):
 
     def scalar(self, name: str, operands: Sequence[Scalar], dtype: DType) -> Scalar:
         return self._arithmetic.record(name, operands, dtype)
+
+    def at_most(self, left: int | Scalar, right: int | Scalar) -> bool:
+        return at_most(left, right)
 
     # Tensors
 

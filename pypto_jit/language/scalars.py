@@ -323,5 +323,15 @@ def fold(name: str, values: tuple[Any, ...]) -> Any:
         result = min(numbers) if name == "min" else max(numbers)
     for value in values:
         if isinstance(value, Scalar):
-            result = value if result is None else binary(name, result, value)
+            result = value if result is None else _extreme(name, result, value)
     return result
+
+
+def _extreme(name: str, left: Any, right: Scalar) -> Any:
+    """The smaller or larger of two scalars: one of them, where the loops around them tell which it is."""
+    if right.dtype == INDEX and (isinstance(left, int) or getattr(left, "dtype", None) == INDEX):
+        trace = current("a traced scalar")
+        for small, large in ((left, right), (right, left)):
+            if trace.at_most(small, large):
+                return small if name == "min" else large
+    return binary(name, left, right)

@@ -65,6 +65,10 @@ class Trace(ABC):
         """
 
     @abstractmethod
+    def at_most(self, left: int | Scalar, right: int | Scalar) -> bool:
+        """Whether an integer is known never to exceed another, whatever the values of the loop variables."""
+
+    @abstractmethod
     def extent(self, tensor: Tensor, axis: int) -> Scalar:
         """The extent of a tensor that is only known at run time."""
 

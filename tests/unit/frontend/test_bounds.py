@@ -124,3 +124,36 @@ def test_no_store_runs():
 
     with pytest.raises(ArgumentError, match="no store to it runs"):
         shape(kernel, X, None)
+
+
+@pytest.mark.parametrize(
+    ("smallest", "valid"),
+    [
+        (lambda i: pl.min(4, 16 - i), 4),  # 16 - i is 4 at the least
+        (lambda i: pl.min(5, 16 - i), -1),
+        (lambda i: pl.min(4, 15 - i), -1),
+        (lambda i: pl.min(16 - i, 4, 3 + i), -1),  # 3 at the beginning
+        (lambda i: pl.min(16 - i, 3, 3 + i), 3),
+        (lambda i: pl.min(4, pl.max(4, 16 - i)), 4),
+        (lambda i: pl.max(1, pl.min(2, 13 - i)), -1),  # 13 - i is 1 at the end
+    ],
+)
+def test_a_minimum_that_the_loop_decides_is_a_constant(smallest, valid):
+    def kernel(x, out):
+        for i in pl.range(0, 16, 4):
+            tile = pl.load(x, [i, 0], [5, 32], valid_shape=[smallest(i), 32])
+            assert tile.valid_shape[0] == valid if valid >= 0 else not isinstance(tile.valid_shape[0], int)
+            pl.store(tile, [i, 0], out)
+
+    with_trace(kernel, X, X, then=lambda traced: None)
+
+
+def test_an_outer_loop_bounds_an_inner_one():
+    def kernel(x, out):
+        for i in pl.range(0, 16, 4):
+            for j in pl.range(i, 16, 4):
+                tile = pl.load(x, [j, 0], [4, 32], valid_shape=[pl.min(4, 16 - i), 32])
+                assert tile.valid_shape[0] == 4
+                pl.store(tile, [j, 0], out)
+
+    with_trace(kernel, X, X, then=lambda traced: None)

@@ -122,7 +122,7 @@ def test_reductions_accept_scratch(name):
 def test_load_gives_offsets_then_extents():
     def kernel(x, out):
         for i in pl.range(0, 16, 4):
-            n = pl.min(4, 16 - i)
+            n = pl.min(4, 14 - i)
             t = pl.load(x, [i, 0], [4, 8], valid_shape=[n, 8])
             u = pl.load(x, (0, 8), (4, 8), None, pl.Mem.Mat)
             pl.store(t, [i, 8], out)
