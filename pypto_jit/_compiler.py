@@ -215,7 +215,7 @@ def _llvm(
     names = [info.name for info in tensors]
     planned = [(f, *_operands(f, names)) for f in _functions(traced.module)]
     workspaces = max((sizes for _, _, sizes in planned), key=len, default=[])
-    operands = {function.attributes["sym_name"].value: operands for function, operands, _ in planned}
+    operands = {ir.StringAttr(function.attributes["sym_name"]).value: operands for function, operands, _ in planned}
     checks = lower_to_cpu(traced.module, host_cpu()).checks
     kernels = [function for function in _functions(traced.module) if "pypto.arena" in function.attributes]
     launches = [_launch(function, operands) for function in kernels]

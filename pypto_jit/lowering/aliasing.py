@@ -31,7 +31,7 @@ def safe_in_place(function: ir.Operation) -> frozenset[tuple[int, int]]:
         function: a ``func.func`` of the ``pypto`` dialect, as traced.
     """
     block = function.regions[0].blocks[0]
-    arguments = list(block.arguments)
+    arguments: list[ir.Value] = list(block.arguments)
     types = [parse_type(str(argument.type)) for argument in arguments]
     accesses = _Accesses(arguments)
     for inner, position, operation in _operations(block):

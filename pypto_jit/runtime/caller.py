@@ -145,7 +145,7 @@ def count_versions(tensors: Sequence[torch.Tensor]) -> None:
 def _hide_from_torch_compile(code: CodeType) -> None:
     """Let torch.compile run the code as it is, with all it calls: its constants are no literals."""
     try:
-        frames = torch._C._dynamo.eval_frame
+        frames: Any = torch._C._dynamo.eval_frame  # type: ignore[attr-defined]
         skip = frames._FrameAction.SKIP
         frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, skip))
     except (AttributeError, TypeError):

@@ -378,8 +378,10 @@ def test_a_changed_global_is_seen(x):
 def test_a_changed_closure_and_helper_are_seen(x):
     factor = 2.0
 
-    def helper(t):
+    def scaled(t):
         return t * factor
+
+    helper = scaled
 
     @pypto.jit
     def times(x: pl.Tensor, out: pl.Out[pl.Tensor]):
