@@ -10,14 +10,38 @@ from pypto_jit.lowering.cpu.emitter import Emitter, Extent
 
 # Partial results of reductions, None before the first vector.
 Sums = Sequence["ir.Value | None"]
-# From a column, with an optional mask of lanes, and the partial results so far to the next ones.
-Body = Callable[[Extent, "ir.Value | None", Sums], list[ir.Value]]
+# From the first column of a vector, an optional mask of its lanes, and the partial results so far to the next ones.
+Body = Callable[["Column", "ir.Value | None", Sums], list[ir.Value]]
 Combine = Callable[[ir.Value, ir.Value], ir.Value]
 
 # A body of up to so many instructions per vector handles so many vectors at once.
 _UNROLL = ((8, 4), (24, 2))
 # From here on a ragged row is better off as one masked loop than as a loop and a masked end: less code to compile.
 _LARGE_BODY = 40
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: ``offset`` columns after ``base``, the one at which an iteration of the loop starts."""
+
+    base: Extent
+    offset: int
+
+    def address(self, e: Emitter, row: ir.Value, size: int, known: dict[object, ir.Value]) -> ir.Value:
+        """The address of the column's element in a row of elements of a size in bytes.
+
+        Args:
+            known: addresses of this loop that were computed before, by row and base; grows.
+        """
+        if isinstance(self.base, int):
+            return e.address(row, (self.base + self.offset) * size)
+        start = known.get((row, self.base))
+        if start is None:
+            distance = known.get((size, self.base))
+            if distance is None:
+                distance = known[size, self.base] = e.value(e.mul(self.base, size))
+            start = known[row, self.base] = e.address(row, distance)
+        return e.address(start, self.offset * size)
 
 
 @dataclass(frozen=True)
@@ -71,9 +95,9 @@ class Columns:
             whole = 0
         for vector in range(whole, vectors):
             slot = (vector - whole) % count
-            sums[slot] = body(vector * lanes, None, sums[slot])
+            sums[slot] = body(Column(vector * lanes, 0), None, sums[slot])
         if rest:
-            sums[0] = body(vectors * lanes, self.e.first_lanes(rest), sums[0])
+            sums[0] = body(Column(vectors * lanes, 0), self.e.first_lanes(rest), sums[0])
         return [[start if s is None else s for s, start in zip(group, neutral, strict=True)] for group in sums]
 
     def _ragged(self, cost: int, neutral: list[ir.Value], body: Body) -> list[ir.Value]:
@@ -81,11 +105,11 @@ class Columns:
             return self._masked(neutral, body)
         whole = self.e.round_down(self.extent, self.e.lanes)
         (sums,) = self._loop(0, whole, [neutral], body)
-        return body(whole, self.e.first_lanes(self.e.sub(self.extent, whole)), sums)
+        return body(Column(whole, 0), self.e.first_lanes(self.e.sub(self.extent, whole)), sums)
 
     def _masked(self, neutral: list[ir.Value], body: Body) -> list[ir.Value]:
         def step(column: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            return body(column, self.e.first_lanes(self.e.sub(self.extent, column)), sums)
+            return body(Column(column, 0), self.e.first_lanes(self.e.sub(self.extent, column)), sums)
 
         return self.e.loop(0, self.extent, self.e.lanes, neutral, step)
 
@@ -95,7 +119,7 @@ class Columns:
         def step(column: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
             result: list[ir.Value] = []
             for u in range(count):
-                result += body(self.e.add(column, u * lanes), None, carried[u * width : (u + 1) * width])
+                result += body(Column(column, u * lanes), None, carried[u * width : (u + 1) * width])
             return result
 
         flat = [value for group in sums for value in group]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.cpu import convert
-from pypto_jit.lowering.cpu.columns import Columns, Sums
+from pypto_jit.lowering.cpu.columns import Column, Columns, Sums
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.cpu.frame import Frame
 from pypto_jit.lowering.cpu.packing import transpose_block
@@ -27,12 +27,14 @@ def copy_area(frame: Frame, source: Area, target: Area, rows: Extent, columns: E
     def one_row(row: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
         first, second = address(source, row), address(target, row)
 
-        def vector(column: Extent, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
-            place = e.address(first, e.mul(column, source.dtype.bytes))
+        known: dict[object, ir.Value] = {}
+
+        def vector(column: Column, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
+            place = column.address(e, first, source.dtype.bytes, known)
             value = e.load(place, convert.stored(source.dtype), e.lanes, mask)
             if source.dtype != target.dtype:
                 value = convert.narrow(e, convert.widen(e, value, source.dtype), target.dtype)
-            e.store(value, e.address(second, e.mul(column, target.dtype.bytes)), mask)
+            e.store(value, column.address(e, second, target.dtype.bytes, known), mask)
             return []
 
         Columns(e, columns).run(1, [], [], vector)

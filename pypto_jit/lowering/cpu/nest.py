@@ -9,7 +9,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.dtypes import DType
 from pypto_jit.lowering.cpu import convert
 from pypto_jit.lowering.cpu.access import Access, open_accesses
-from pypto_jit.lowering.cpu.columns import Columns, Sums
+from pypto_jit.lowering.cpu.columns import Column, Columns, Sums
 from pypto_jit.lowering.cpu.elements import ELEMENTS, FOLDS, Fold, start
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.cpu.frame import Frame, Held, scalar
@@ -195,8 +195,10 @@ class _Nest:
             neutral.append(e.constant(start(_fold_name(steps[k]), dtype), convert.computed(dtype), e.lanes))
             combine.append(partial(_combine, self.frame, _fold(steps[k]), dtype))
 
-        def body(column: Extent, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
-            return _Vector(self, level, state, column, mask).evaluate(sums)
+        known: dict[object, ir.Value] = {}
+
+        def body(column: Column, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
+            return _Vector(self, level, state, column, mask, known).evaluate(sums)
 
         cost = sum(steps[k].cost for k in numbers)
         totals = self.columns.run(cost, neutral, combine, body)
@@ -224,13 +226,22 @@ class _Nest:
 class _Vector:
     """One vector of one pass."""
 
-    def __init__(self, nest: _Nest, level: int, state: _Row, column: Extent, mask: ir.Value | None) -> None:
+    def __init__(
+        self,
+        nest: _Nest,
+        level: int,
+        state: _Row,
+        column: Column,
+        mask: ir.Value | None,
+        known: dict[object, ir.Value],
+    ) -> None:
         self.nest = nest
         self.e = nest.e
         self.level = level
         self.state = state
         self.column = column
         self.mask = mask
+        self.known = known
         self.held: dict[object, Held] = {}
 
     def evaluate(self, sums: Sums) -> list[ir.Value]:
@@ -277,7 +288,7 @@ class _Vector:
         return self.held[tile]
 
     def _place(self, key: object, dtype: DType) -> ir.Value:
-        return self.e.address(self.state.pointers[key], self.e.mul(self.column, dtype.bytes))
+        return self.column.address(self.e, self.state.pointers[key], dtype.bytes, self.known)
 
     def _read(self, key: object, dtype: DType) -> Held:
         loaded = self.e.load(self._place(key, dtype), convert.stored(dtype), self.e.lanes, self.mask)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.cpu import convert
-from pypto_jit.lowering.cpu.columns import Columns, Sums
+from pypto_jit.lowering.cpu.columns import Column, Columns, Sums
 from pypto_jit.lowering.cpu.elements import FOLDS, start
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.cpu.frame import Frame, Held
@@ -44,8 +44,8 @@ def emit_column_reduction(frame: Frame, instruction: Instruction) -> None:
             held = Held.rounded(e, total, dtype)
             e.store(held.stored(e), e.address(place, k * lanes * dtype.bytes), mask)
 
-    def one(column: Extent, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
-        block(e.add(column, done), 1, mask)
+    def one(column: Column, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
+        block(e.add(e.add(column.base, column.offset), done), 1, mask)
         return []
 
     def together(column: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:

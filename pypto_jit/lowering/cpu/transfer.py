@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from pypto_jit._mlir import ir
 from pypto_jit.dtypes import DType
 from pypto_jit.lowering.cpu import convert
-from pypto_jit.lowering.cpu.emitter import Extent
+from pypto_jit.lowering.cpu.emitter import Emitter, Extent
 from pypto_jit.lowering.cpu.frame import Frame
+from pypto_jit.lowering.cpu.outline import call_shared
 from pypto_jit.lowering.cpu.program import Box, Instruction, Tile
 
 
@@ -70,18 +72,46 @@ def check_box(frame: Frame, instruction: Instruction, box: Box, tile: Tile) -> i
 
 
 def copy_rows(frame: Frame, source: Area, target: Area, rows: Extent, columns: Extent) -> None:
-    """Copy rows that lie apart from where they go to; element by element where columns do not lie side by side."""
-    if (source.column_stride, target.column_stride) != (1, 1) or source.dtype != target.dtype:
-        copy_elements(frame, source, target, rows, columns)
-        return
+    """Copy rows that lie apart from where they go to, of one dtype, out of line: for what seldom happens."""
     e, size = frame.e, source.dtype.bytes
+    if (source.column_stride, target.column_stride) == (1, 1):
+        lengths = [e.mul(x, size) for x in (source.row_stride, target.row_stride, columns)]
+        values = [e.value(x) for x in (rows, *lengths)]
+        call_shared(e, "copy_rows", [source.address, target.address, *values], _copy_rows)
+        return
+    strides = (source.row_stride, source.column_stride, target.row_stride, target.column_stride)
+    values = [e.value(x) for x in (rows, columns, *strides)]
+    call_shared(e, f"copy_{8 * size}", [source.address, target.address, *values], partial(_copy_each, size))
+
+
+def _copy_rows(e: Emitter, arguments: list[Extent]) -> None:
+    first, second, rows, first_stride, second_stride, length = arguments
+    assert isinstance(first, ir.Value)
+    assert isinstance(second, ir.Value)
 
     def one(row: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-        first, second = (e.address(a.address, e.mul(row, e.mul(a.row_stride, size))) for a in (source, target))
-        e.copy(first, second, e.mul(columns, size))
+        e.copy(e.address(first, e.mul(row, first_stride)), e.address(second, e.mul(row, second_stride)), length)
         return carried
 
     e.loop(0, rows, 1, [], one)
+
+
+def _copy_each(size: int, e: Emitter, arguments: list[Extent]) -> None:
+    first, second, rows, columns, *strides = arguments
+    assert isinstance(first, ir.Value)
+    assert isinstance(second, ir.Value)
+
+    def one_row(row: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        def one(column: ir.Value, inner: list[ir.Value]) -> list[ir.Value]:
+            offsets = [e.add(e.mul(row, r), e.mul(column, c)) for r, c in (strides[:2], strides[2:])]
+            value = e.load(e.address(first, e.mul(offsets[0], size)), f"i{8 * size}")
+            e.store(value, e.address(second, e.mul(offsets[1], size)))
+            return inner
+
+        e.loop(0, columns, 1, [], one)
+        return carried
+
+    e.loop(0, rows, 1, [], one_row)
 
 
 def copy_elements(frame: Frame, source: Area, target: Area, rows: Extent, columns: Extent) -> None:

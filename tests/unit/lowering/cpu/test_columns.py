@@ -19,9 +19,11 @@ def summing(extent, multiple, cost):
         source, target, total, count = arguments
         columns = Columns(e, count if extent is None else extent, multiple)
 
+        known = {}
+
         def vector(column, mask, sums):
-            value = e.load(e.address(source, e.mul(column, 4)), "f32", e.lanes, mask)
-            e.store(value, e.address(target, e.mul(column, 4)), mask)
+            value = e.load(column.address(e, source, 4, known), "f32", e.lanes, mask)
+            e.store(value, column.address(e, target, 4, known), mask)
             return [value if sums[0] is None else e.same("arith.addf", value, sums[0])]
 
         zero = e.constant(0.0, "f32", e.lanes)
