@@ -22,6 +22,7 @@ from pypto_jit._cached import key_options
 from pypto_jit.errors import BoundsError
 from pypto_jit.options import CompileOptions, MemoryPlanner, OptimizationStrategy, RunConfig
 from pypto_jit.runtime.store import environment
+from pypto_jit.runtime.store.files import decode_manifest, read_folder
 from pypto_jit.runtime.store.location import CacheWarning
 
 PACKAGE = Path(pypto_jit.__file__).parent
@@ -433,3 +434,94 @@ def process(installed: Path, tmp_path: Path, seed: str = "0") -> str:
 def test_a_new_process_loads_without_any_compiler(tmp_path, installed):
     assert "'mlir'" in process(installed, tmp_path, "1")
     assert process(installed, tmp_path, "2") == "True True []"
+
+
+# The processes of the tests below are forked, before they compile anything, from one that has imported everything.
+STRESS = """\
+import os, random, signal, sys, threading, time, warnings
+sys.path.insert(0, sys.argv[1])
+import torch
+import user_kernels
+from pypto_jit.runtime.store.files import decode_manifest, read_folder
+from pypto_jit.runtime.store.location import CacheWarning
+
+def call(rows):
+    x = torch.arange(8.0 * rows).reshape(rows, 8)
+    out = user_kernels.kernel(x, torch.zeros_like(x))
+    assert torch.equal(out[:4], ((x * 2 + 4) * 5)[:4]), out
+
+def work(seed, failures):
+    try:
+        rows = [4, 5, 6, 7]
+        random.Random(seed).shuffle(rows)
+        for each in rows:
+            call(each)
+    except BaseException as error:
+        failures.append(error)
+
+def child(seed):
+    warnings.simplefilter('error', CacheWarning)
+    failures = []
+    threads = [threading.Thread(target=work, args=(4 * seed + k, failures)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for failure in failures:
+        print(repr(failure), file=sys.stderr)
+    os._exit(1 if failures else 0)
+
+def spawn(seed):
+    process = os.fork()
+    if process == 0:
+        child(seed)
+    return process
+
+if sys.argv[2] == 'stress':
+    processes = [spawn(seed) for seed in range(8)]
+    print([os.waitpid(process, 0)[1] for process in processes])
+else:
+    for attempt in range(12):
+        process = spawn(attempt)
+        time.sleep(0.1 + 0.15 * attempt)
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+    print([os.waitpid(spawn(99), 0)[1]])
+"""
+
+
+def stress(installed: Path, tmp_path: Path, how: str) -> str:
+    (tmp_path / "user_kernels.py").write_text(SOURCE)
+    done = subprocess.run(
+        [sys.executable, "-c", STRESS, str(tmp_path), how],
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip() + done.stderr
+
+
+def check_entries(cache: Path) -> None:
+    """Every entry is whole."""
+    entries = list(cache.glob("artifacts/*/*"))
+    assert len(entries) >= 4
+    for entry in entries:
+        read_folder(entry)
+    for record in cache.glob("records/*/*.json"):
+        decode_manifest(record.read_bytes())
+
+
+@pytest.mark.slow
+def test_many_processes_and_threads_share_one_cache(tmp_path, cache, installed):
+    assert stress(installed, tmp_path, "stress") == str([0] * 8)
+    check_entries(cache)
+    assert list(cache.glob("locks/*")) == []
+
+
+@pytest.mark.slow
+def test_processes_that_are_killed_leave_a_cache_that_works(tmp_path, cache, installed):
+    assert stress(installed, tmp_path, "crash") == "[0]"
+    check_entries(cache)
