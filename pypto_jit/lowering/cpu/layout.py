@@ -6,41 +6,10 @@ from dataclasses import replace
 
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.cpu import convert
-from pypto_jit.lowering.cpu.columns import Column, Columns, Sums
-from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.cpu.frame import Frame
 from pypto_jit.lowering.cpu.packing import transpose_block
 from pypto_jit.lowering.cpu.program import Instruction
-from pypto_jit.lowering.cpu.transfer import Area, copy_elements, tile_area
-
-
-def copy_area(frame: Frame, source: Area, target: Area, rows: Extent, columns: Extent) -> None:
-    """Copy rows and columns, both numbers, converting floats; in vectors where columns lie side by side."""
-    if source.column_stride != 1 or target.column_stride != 1:
-        copy_elements(frame, source, target, rows, columns)
-        return
-    e = frame.e
-
-    def address(area: Area, row: Extent) -> ir.Value:
-        return e.address(area.address, e.mul(row, e.mul(area.row_stride, area.dtype.bytes)))
-
-    def one_row(row: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-        first, second = address(source, row), address(target, row)
-
-        known: dict[object, ir.Value] = {}
-
-        def vector(column: Column, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
-            place = column.address(e, first, source.dtype.bytes, known)
-            value = e.load(place, convert.stored(source.dtype), e.lanes, mask)
-            if source.dtype != target.dtype:
-                value = convert.narrow(e, convert.widen(e, value, source.dtype), target.dtype)
-            e.store(value, column.address(e, second, target.dtype.bytes, known), mask)
-            return []
-
-        Columns(e, columns).run(1, [], [], vector)
-        return carried
-
-    e.loop(0, rows, 1, [], one_row)
+from pypto_jit.lowering.cpu.transfer import Area, copy_area, copy_elements, tile_area
 
 
 def emit_concat(frame: Frame, instruction: Instruction) -> None:

@@ -1,4 +1,4 @@
-"""Global memory: where a box of a tensor lies, whether it lies within its tensor, and copies element by element."""
+"""Global memory: where a box of a tensor lies, whether it lies within its tensor, and copies of matrices."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from pypto_jit._mlir import ir
 from pypto_jit.dtypes import DType
 from pypto_jit.lowering.cpu import convert
+from pypto_jit.lowering.cpu.columns import Column, Columns, Sums
 from pypto_jit.lowering.cpu.emitter import Emitter, Extent
 from pypto_jit.lowering.cpu.frame import Frame
 from pypto_jit.lowering.cpu.outline import call_shared
@@ -136,6 +137,35 @@ def copy_elements(frame: Frame, source: Area, target: Area, rows: Extent, column
     e.loop(0, rows, 1, [], columns_of)
 
 
+def copy_area(frame: Frame, source: Area, target: Area, rows: Extent, columns: Extent) -> None:
+    """Copy rows and columns, both numbers, converting floats; in vectors where columns lie side by side."""
+    if source.column_stride != 1 or target.column_stride != 1:
+        copy_elements(frame, source, target, rows, columns)
+        return
+    e = frame.e
+
+    def address(area: Area, row: Extent) -> ir.Value:
+        return e.address(area.address, e.mul(row, e.mul(area.row_stride, area.dtype.bytes)))
+
+    def one_row(row: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        first, second = address(source, row), address(target, row)
+
+        known: dict[object, ir.Value] = {}
+
+        def vector(column: Column, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
+            place = column.address(e, first, source.dtype.bytes, known)
+            value = e.load(place, convert.stored(source.dtype), e.lanes, mask)
+            if source.dtype != target.dtype:
+                value = convert.narrow(e, convert.widen(e, value, source.dtype), target.dtype)
+            e.store(value, column.address(e, second, target.dtype.bytes, known), mask)
+            return []
+
+        Columns(e, columns).run(1, [], [], vector)
+        return carried
+
+    e.loop(0, rows, 1, [], one_row)
+
+
 def emit_transfer(frame: Frame, instruction: Instruction) -> None:
     """A load or store of any shape and strides, by nested loops."""
     e = frame.e
@@ -157,7 +187,7 @@ def emit_transfer(frame: Frame, instruction: Instruction) -> None:
             offset = e.mul(row, e.mul(memory.row_stride, memory.dtype.bytes))
             inside = Area(e.address(memory.address, offset), memory.dtype, memory.row_stride, memory.column_stride)
             source, target = (outside, inside) if loads else (inside, outside)
-            copy_elements(frame, source, target, rows, sizes[-1])
+            copy_area(frame, source, target, rows, sizes[-1])
             return
         inner: Extent = 1
         for size in sizes[depth + 1 : -1]:
