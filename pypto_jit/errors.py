@@ -168,9 +168,15 @@ class AssemblyError(PyptoError, ValueError):
 
 
 class BoundsError(PyptoError, IndexError):
-    """A load or store whose box leaves its tensor, found while the kernel ran."""
+    """Found while the kernel ran: a load or store whose box leaves its tensor, or operands of unequal valid shapes."""
 
     code = "PYPTO-BOUNDS"
+
+
+class OptionError(PyptoError, ValueError):
+    """An option with a value that does not exist, or that this entry point cannot honour."""
+
+    code = "PYPTO-OPTION"
 
 
 class LaunchError(PyptoError, RuntimeError):

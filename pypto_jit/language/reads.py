@@ -57,6 +57,15 @@ class Read:
         now = self.current()
         return now is self.value if self.kind == "identity" else contents(now) == self.value
 
+    def shown(self) -> str:
+        """What the variable held, in words."""
+        return show(self.value) if self.kind == "identity" else show_contents(self.value)
+
+    def shown_now(self) -> str:
+        """What it holds now, in words."""
+        now = self.current()
+        return show(now) if self.kind == "identity" else show_contents(contents(now))
+
     def guard(self) -> Condition:
         """`holds` as an expression; one that fails where the variable holds nothing any more."""
         if self.kind == "contents":
@@ -269,13 +278,44 @@ def contents(value: Any, around: tuple[int, ...] = ()) -> Any:
 class _Same:
     """Equal to another one of the same object, which it keeps alive."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        self._value = value
+        self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._value is other._value
+        return isinstance(other, _Same) and self.value is other.value
 
     def __hash__(self) -> int:
-        return id(self._value)
+        return id(self.value)
+
+
+def show(value: Any) -> str:
+    """A value in a few words. Runs no code of the user's."""
+    if value is _MISSING:
+        return "nothing"
+    if isinstance(value, FunctionType):
+        return f"the function {value.__qualname__} of line {value.__code__.co_firstlineno}"
+    if isinstance(value, (type, ModuleType)):
+        return value.__name__
+    if isinstance(value, tuple):
+        return f"({', '.join(map(show, value))})"
+    if value is None or type(value) in (bool, int, float, complex, str, bytes):
+        return repr(value)
+    return f"a {type(value).__name__}"
+
+
+def show_contents(snapshot: Any) -> str:
+    """What `contents` was made of, in a few words."""
+    if isinstance(snapshot, _Same):
+        return show(snapshot.value)
+    kind, *inside = snapshot
+    if kind is float:
+        return show(float.fromhex(inside[0]))
+    if kind in (int, str, bytes, bool, bytearray):
+        return repr(inside[0])
+    if issubclass(kind, (list, tuple, set, frozenset)):
+        return f"{kind.__name__}({', '.join(map(show_contents, inside[0]))})"
+    if issubclass(kind, dict):
+        return f"{{{', '.join(f'{show_contents(k)}: {show_contents(v)}' for k, v in inside[0])}}}"
+    return f"a {kind.__name__}" + (f" with {show_contents(inside[0])}" if len(inside) == 1 else "")

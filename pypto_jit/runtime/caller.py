@@ -18,7 +18,7 @@ import itertools
 import linecache
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
@@ -113,6 +113,15 @@ class HotPaths:
             self.paths.pop(0)
         self.paths.append(path)
         return True
+
+    def drop(self, paths: Collection[HotPath]) -> bool:
+        """Try these no more; whether any was tried."""
+        kept = [path for path in self.paths if path not in paths]
+        dropped = len(kept) < len(self.paths)
+        self.paths = kept
+        for path in paths:
+            self._waiting.pop(path, None)
+        return dropped
 
 
 class _Source:

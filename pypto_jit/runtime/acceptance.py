@@ -1,0 +1,60 @@
+"""Which run options a launch can honour. What it cannot is an error, never ignored."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pypto_jit.errors import ArgumentError, LaunchError, OptionError
+from pypto_jit.options import ExecutionMode, RunConfig, RunOptions, parse_platform
+
+_ON_THE_CPU = "the CPU runtime has no such thing"
+
+
+def take_config(config: object) -> RunConfig:
+    """What was given for ``config=``, if it is a RunConfig.
+
+    Raises:
+        ArgumentError: it is something else.
+    """
+    if isinstance(config, RunConfig):
+        return config
+    hint = "RunOptions is internal to the dispatcher: pass the RunConfig it came from"
+    raise ArgumentError(
+        "config= takes a RunConfig",
+        found=f"a {type(config).__qualname__}",
+        hint=hint if isinstance(config, RunOptions) else None,
+    )
+
+
+def check_run(options: RunOptions, kernel: str) -> None:
+    """Refuse what the runtime that launches a kernel cannot honour.
+
+    Raises:
+        LaunchError: the platform is an NPU, for which no runtime is found.
+        OptionError: the option is of the device's runtime.
+    """
+    check_platform(options.platform, kernel)
+    default = RunOptions()
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if field.name in ("platform", "threads", "dfx") or value == getattr(default, field.name):
+            continue
+        raise OptionError(f"{field.name}: {_ON_THE_CPU}", found=f"{field.name}={value!r}", hint="leave it out")
+    if options.dfx.any():
+        asked = [f.name for f in dataclasses.fields(options.dfx) if getattr(options.dfx, f.name)]
+        raise OptionError(f"profiling of a launch: {_ON_THE_CPU}", found=", ".join(asked), hint="leave it out")
+
+
+def check_platform(platform: str, kernel: str) -> None:
+    """Refuse a platform that nothing here launches on.
+
+    Raises:
+        LaunchError: it is an NPU, for which no runtime is found.
+    """
+    _, mode = parse_platform(platform)
+    if mode is ExecutionMode.ONBOARD:
+        raise LaunchError(
+            f"no NPU runtime is found to launch '{kernel}' with",
+            found=f"platform '{platform}'",
+            hint=f"run it on the CPU with RunConfig(platform='{platform}sim')",
+        )
