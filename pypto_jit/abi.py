@@ -43,7 +43,32 @@ class Binding(IntEnum):
     ALLOCATE = 3  # aligned_alloc
     FREE = 4  # free
     CALLS = 5  # counted up by the entry: how often it ran the kernel
+    # For the door: torch's types, where its objects keep what DLPack hides (`runtime.torch_layout`), and functions of
+    # torch and of CPython.
+    TENSOR_TYPE = 6
+    PARAMETER_TYPE = 7
+    IMPLEMENTATION = 8
+    KEY_SET = 9
+    KEY_SET_IGNORED = 10
+    KEY_SET_PLAIN = 11
+    VERSION = 12
+    VERSION_VALUE = 13
+    BORROW = 14  # DLPackExchangeAPI.dltensor_from_py_object_no_sync; zero where there is no door
+    CLEAR_ERROR = 15  # PyErr_Clear
+    AS_INTEGER = 16  # PyLong_AsLongLong
+    FROM_INTEGER = 17  # PyLong_FromLongLong
+    RELEASE = 18  # PyEval_SaveThread
+    ACQUIRE = 19  # PyEval_RestoreThread
+    AS_BYTES = 20  # PyBytes_AsString
+    NONE = 21  # the object None
+    RETAIN = 22  # Py_IncRef
 
 
 BINDING_SYMBOL = "pypto_bindings"
 ENTRY_SYMBOL = "pypto_entry"
+DOOR_SYMBOL = "pypto_door"
+
+# What the door's ``self``, a bytes object, holds: four 64-bit words.
+DOOR_ENTRY, DOOR_COUNT, DOOR_WRITTEN, DOOR_RELEASE = 0, 8, 16, 24
+# One bit of the third says whether a tensor is written.
+DOOR_MOST_TENSORS = 64

@@ -19,6 +19,7 @@ import tvm_ffi
 from pypto_jit import abi
 from pypto_jit.abi import Binding
 from pypto_jit.errors import LaunchError
+from pypto_jit.runtime.door import door_values
 from pypto_jit.runtime.linking import load_shared
 from pypto_jit.runtime.threads import find_openmp
 
@@ -38,6 +39,7 @@ def binding_values() -> tuple[int, ...]:
         values[Binding.PARALLEL] = openmp.parallel
         values[Binding.THREAD_NUM] = openmp.thread_num
         values[Binding.NUM_THREADS] = openmp.num_threads
+    values.update(door_values())
     return tuple(values[slot] for slot in Binding)
 
 
@@ -58,6 +60,7 @@ class LoadedEntry(NamedTuple):
 
     function: tvm_ffi.Function
     address: int
+    door: int
     table: Any
 
     @property
@@ -110,10 +113,10 @@ def load_entry(code: bytes, shared: bytes | None = None, *, release_gil: bool = 
     Raises:
         LaunchError: the object does not link.
     """
-    library = load_code(code, shared, (abi.ENTRY_SYMBOL, abi.BINDING_SYMBOL))
+    library = load_code(code, shared, (abi.ENTRY_SYMBOL, abi.DOOR_SYMBOL, abi.BINDING_SYMBOL))
     table = (ctypes.c_uint64 * len(Binding)).from_address(library[abi.BINDING_SYMBOL])
     table[:] = binding_values()
     address = library[abi.ENTRY_SYMBOL]
     function = tvm_ffi.Function.__from_extern_c__(address, keep_alive_object=library)
     function.release_gil = release_gil
-    return LoadedEntry(function, address, table)
+    return LoadedEntry(function, address, library[abi.DOOR_SYMBOL], table)

@@ -18,7 +18,7 @@ import torch
 import pypto_jit as pypto
 import pypto_jit.language as pl
 from pypto_jit._compiler import stage_names
-from pypto_jit.runtime import door
+from pypto_jit.runtime import door, native
 from tests.language.kernels import add, both, scale
 
 X = torch.arange(48, dtype=torch.float32).reshape(6, 8)
@@ -301,7 +301,8 @@ def test_a_spawned_process_gets_the_kernel_by_name():
 
 def test_without_what_is_known_of_torch_calls_are_the_same(monkeypatch):
     monkeypatch.setattr(door, "find_torch_layout", lambda: None)
-    door._code.cache_clear()
+    for cached in (door.door_values, native.binding_values):
+        cached.cache_clear()
     try:
         kernel, out = fresh(), torch.empty_like(X)
         for count in range(1, 4):
@@ -315,7 +316,8 @@ def test_without_what_is_known_of_torch_calls_are_the_same(monkeypatch):
         with torch.inference_mode():
             assert torch.equal(kernel(X, torch.empty_like(X)), X * 2)
     finally:
-        door._code.cache_clear()
+        for cached in (door.door_values, native.binding_values):
+            cached.cache_clear()
 
 
 def test_torch_compile_runs_kernels_eagerly():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pypto_jit import abi
 from pypto_jit.abi import Binding
+from pypto_jit.lowering.cpu.door import DOOR_TEXT
 from pypto_jit.lowering.cpu.entry_guards import CheckedTensor, EntryTensor, TensorGuards, overlaps
 from pypto_jit.lowering.cpu.llvm_text import LlvmText
 
@@ -225,7 +226,7 @@ def _body(
 
 
 def entry_text(tensors: Sequence[EntryTensor], launches: Sequence[Launch], workspaces: Sequence[int] = ()) -> str:
-    """The entry and its helpers as LLVM IR, to be set after the LLVM IR that defines the kernels.
+    """The entry, its helpers and its door as LLVM IR, to be set after the LLVM IR that defines the kernels.
 
     Args:
         tensors: the tensor parameters in order.
@@ -259,4 +260,5 @@ define internal void @pypto_answer(ptr %result, i64 %value) {_ATTRIBUTES} {{
         text.raw("  ret i32 0")
     text.label("done")
     text.raw("  ret i32 0\n}\n")
+    text.raw(DOOR_TEXT)
     return "\n".join(text.lines) + "\n"

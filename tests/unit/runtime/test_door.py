@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
 import sys
 import threading
 
@@ -12,10 +14,10 @@ import torch
 from pypto_jit import abi
 from pypto_jit.dtypes import INT8
 from pypto_jit.lowering.cpu.entry import EntryTensor, Launch, Operand
-from pypto_jit.runtime import door
+from pypto_jit.runtime import door, native
 from pypto_jit.runtime.door import open_door
 from pypto_jit.runtime.native import load_entry
-from tests.entries import FAIL, TEAM, bump_code, dense, object_code
+from tests.entries import FAIL, TEAM, bump_code, bump_program, dense, object_code
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs torch's layout")
 
@@ -152,14 +154,15 @@ def test_many_threads(bump):
 
 
 def test_none_where_it_cannot_be_made(monkeypatch):
-    entry = load_entry(bump_code(dense(4)))
-    assert open_door("bump", entry, [True] * 65, release_gil=False) is None
+    assert open_door("bump", load_entry(bump_code(dense(4))), [True] * 65, release_gil=False) is None
     monkeypatch.setattr(door, "find_torch_layout", lambda: None)
-    door._code.cache_clear()
+    for cached in (door.door_values, native.binding_values):
+        cached.cache_clear()
     try:
-        assert open_door("bump", entry, [False, True], release_gil=False) is None
+        assert open_door("bump", load_entry(bump_code(dense(4))), [False, True], release_gil=False) is None
     finally:
-        door._code.cache_clear()
+        for cached in (door.door_values, native.binding_values):
+            cached.cache_clear()
 
 
 def test_numpy_is_left_to_the_entry():
@@ -167,3 +170,18 @@ def test_numpy_is_left_to_the_entry():
     out = numpy.zeros(4, "float32")
     assert loaded.function(numpy.ones(4, "float32"), out) is None
     assert out.tolist() == [2, 2, 2, 2]
+
+
+def test_needs_no_compiler(tmp_path):
+    """A loaded artifact brings its door along."""
+    path = tmp_path / "program"
+    path.write_bytes(pickle.dumps(bump_program((4,))))
+    script = (
+        "import pickle, sys, torch\n"
+        f"program = pickle.load(open({str(path)!r}, 'rb'))\n"
+        "out = torch.zeros(4)\n"
+        "print(program.torch_entry(torch.zeros(4), out), out.tolist())\n"
+        "print([m for m in sys.modules if m.startswith(('mlir', 'pypto_jit.lowering', 'pypto_jit.frontend'))])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["None [1.0, 1.0, 1.0, 1.0]", "[]"]
