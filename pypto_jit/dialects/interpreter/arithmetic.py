@@ -82,6 +82,9 @@ def scalar_array(scalar: object, dtype: DType) -> Array:
 def _elementwise(function: _Function) -> Callable[[Call], Tile]:
     def run(call: Call) -> Tile:
         first = call.operands[0]
+        for operand in call.operands[1:]:
+            if isinstance(operand, Tile):
+                call.agree("valid extents", first.valid, operand.valid)
         valid = call.valid(first)
         boxes = [
             operand.box(valid) if isinstance(operand, Tile) else scalar_array(operand, first.dtype)
@@ -104,6 +107,7 @@ def _expansion(function: _Function, axis: int) -> Callable[[Call], Tile]:
             # A tile with undefined contents only gives its shape; what is valid of it the vector knows.
             valid = tuple(extent if v == DYNAMIC else v for v, extent in zip(valid, vector.valid, strict=True))
         narrow = tuple(1 if k == len(valid) + axis else extent for k, extent in enumerate(valid))
+        call.agree("rows" if axis == -1 else "columns", narrow, vector.valid)
         spread = numpy.broadcast_to(vector.box(narrow), valid)
         return embed(_computed(function, tile.dtype, tile.box(valid), spread), tile.shape, tile.dtype)
 
@@ -161,7 +165,8 @@ def _cast(call: Call) -> Tile:
     return embed(convert(tile.box(), tile.dtype, dtype, str(call.attributes.get("mode", "round"))), tile.shape, dtype)
 
 
-def _product(lhs: Tile, rhs: Tile) -> Array:
+def _product(call: Call, lhs: Tile, rhs: Tile) -> Array:
+    call.agree("inner extents", lhs.valid[1:], rhs.valid[:1])
     wide = numpy.float64 if lhs.dtype.is_float else numpy.int64
     inner = lhs.valid[1]
     return lhs.box().astype(wide) @ rhs.box((inner, rhs.valid[1])).astype(wide)
@@ -169,13 +174,14 @@ def _product(lhs: Tile, rhs: Tile) -> Array:
 
 @meaning("matmul")
 def _matmul(call: Call) -> Tile:
-    return embed(_narrowed(_product(*call.operands), call.tile.dtype), call.tile.shape, call.tile.dtype)
+    return embed(_narrowed(_product(call, *call.operands), call.tile.dtype), call.tile.shape, call.tile.dtype)
 
 
 @meaning("matmul_acc")
 def _matmul_acc(call: Call) -> Tile:
     accumulator, lhs, rhs = call.operands
-    product = _product(lhs, rhs)
+    product = _product(call, lhs, rhs)
+    call.agree("valid extents", accumulator.valid, product.shape)
     total = accumulator.box(product.shape).astype(product.dtype) + product
     return embed(_narrowed(total, call.tile.dtype), call.tile.shape, call.tile.dtype)
 
@@ -183,6 +189,6 @@ def _matmul_acc(call: Call) -> Tile:
 @meaning("matmul_bias")
 def _matmul_bias(call: Call) -> Tile:
     lhs, rhs, bias = call.operands
-    product = _product(lhs, rhs)
+    product = _product(call, lhs, rhs)
     total = product + bias.box((1, product.shape[1])).astype(product.dtype)
     return embed(_narrowed(total, call.tile.dtype), call.tile.shape, call.tile.dtype)

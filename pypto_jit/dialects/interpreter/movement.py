@@ -108,6 +108,7 @@ def _transpose(call: Call) -> Tile:
 @meaning("concat")
 def _concat(call: Call) -> Tile:
     lhs, rhs = call.operands
+    call.agree("rows", lhs.valid[:1], rhs.valid[:1])
     rows = lhs.valid[0]
     box = numpy.concatenate([lhs.box(), rhs.box((rows, rhs.valid[1]))], axis=1)
     return embed(box, call.tile.shape, call.tile.dtype)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType
 from pypto_jit.dtypes import DType
-from pypto_jit.errors import Span
+from pypto_jit.errors import BoundsError, Span
 
 Array = NDArray
 
@@ -78,6 +78,15 @@ class Call:
         """Valid extents of the result: from its type where static, else those of the first operand."""
         pairs = zip(self.tile.valid, source.valid, strict=True)
         return tuple(extent if static == DYNAMIC else static for static, extent in pairs)
+
+    def agree(self, what: str, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+        """Raise a BoundsError unless two operands have equal valid extents; an undefined tile agrees with any."""
+        if any(a != b and DYNAMIC not in (a, b) for a, b in zip(left, right, strict=True)):
+            raise BoundsError(
+                f"the operands have different valid shapes: their {what} differ",
+                span=self.span,
+                found=f"{list(left)} and {list(right)}",
+            )
 
 
 Meaning = Callable[[Call], "Tile | None"]

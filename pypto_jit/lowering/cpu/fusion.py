@@ -246,7 +246,8 @@ class GroupBuilder:
             kind = "row" if rule == "row_expand" else "column"
             stride = row_step(operand)
         plane = tile_plane(operand)
-        if kind == "matrix" and plane.extents != domain:
+        if kind == "matrix" and plane.extents != domain and self.group is not None:
+            # The first step is taken in any case; `agreement` reports extents that differ while running.
             return None
         number = self._current.get(operand.buffer)
         if number is None:

@@ -10,6 +10,7 @@ from pypto_jit.errors import InternalError
 from pypto_jit.lowering.attributes import described_arguments, number, set_arguments
 from pypto_jit.lowering.context import type_table
 from pypto_jit.lowering.cpu import cube
+from pypto_jit.lowering.cpu.agreement import check_agreement
 from pypto_jit.lowering.cpu.description import CpuDescription
 from pypto_jit.lowering.cpu.emitter import Emitter
 from pypto_jit.lowering.cpu.frame import Check, Frame
@@ -117,9 +118,12 @@ def _lower_block(frame: Frame, block: Block, live: dict[Instruction, Live], stag
             group = longest_group(frame.program, run, live)
             run = run[: len(group.steps)]
             with ir.InsertionPoint(run[-1].op):
+                for step in run:
+                    check_agreement(frame, step)
                 emit_group(frame, group)
         else:
             with ir.InsertionPoint(item.op):
+                check_agreement(frame, item)
                 _emit_alone(frame, item, staging)
         for done in run:
             done.op.erase()
