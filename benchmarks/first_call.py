@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from rich.console import Console
 
 from benchmarks.timing import table
@@ -12,6 +14,7 @@ BUDGET = {"add": 60, "attention": 300}
 
 def main() -> None:
     """Print the table. Each example is compiled five times from scratch; the fastest is shown."""
+    os.environ["PYPTO_JIT_CACHE"] = "0"
     result = table(
         "First call in a warm process, ms",
         "kernel",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -92,6 +93,8 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="examples to run (all)")
     parser.add_argument("--pto-dir", type=Path, help="where to put the .pto files (a new temporary folder)")
     arguments = parser.parse_args()
+    # The times shown are those of compiling, also the second time.
+    os.environ["PYPTO_JIT_CACHE"] = "0"
     folder = arguments.pto_dir or Path(tempfile.mkdtemp(prefix="pypto-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     console = Console()

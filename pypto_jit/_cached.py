@@ -6,17 +6,20 @@ Where the disk cache is turned off, or cannot tell when a kernel would be stale,
 from __future__ import annotations
 
 import dataclasses
+import time
 from dataclasses import dataclass
-from types import FunctionType
-from typing import Any
+from types import FunctionType, MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from pypto_jit.language.reads import Read, collect_reads
-from pypto_jit.options import CompileOptions, RunConfig
+from pypto_jit.options import CompileOptions
 from pypto_jit.runtime.artifact import CompiledProgram
 from pypto_jit.runtime.store.disk import open_store
 from pypto_jit.runtime.store.programs import find_program
 from pypto_jit.runtime.store.requests import Argument, Request, make_request
-from pypto_jit.targets import BY_NAME
+
+if TYPE_CHECKING:
+    from pypto_jit._compiler import Observation
 
 
 @dataclass(frozen=True)
@@ -27,24 +30,36 @@ class Compiled:
     reads: tuple[Read, ...]
 
 
-def compile_cached(function: FunctionType, arguments: dict[str, Argument], config: RunConfig) -> Compiled:
+def compile_cached(
+    function: FunctionType,
+    arguments: dict[str, Argument],
+    options: CompileOptions,
+    observation: Observation | None = None,
+) -> Compiled:
     """The compiled kernel for these arguments, from the disk cache if it is there.
+
+    Args:
+        function: the kernel.
+        arguments: what each parameter is given.
+        options: with a platform.
+        observation: takes note of every step of a compile; the kernel is compiled, wherever it may be found.
 
     Raises:
         PyptoError: the kernel is at fault; the error names the line.
     """
-    options = config.compile_options()
+    start = time.perf_counter()
     request = _request(function, arguments, options)
-    if request is None:
-        return _compile(function, arguments, config, None)
+    if request is None or observation is not None:
+        return _compile(function, arguments, options, request, observation)
     program = find_program(request)
     if program is None:
         with request.store.exclusive(request.key.digest):
             # Another process may have compiled it while this one waited.
             program = find_program(request)
             if program is None:
-                return _compile(function, arguments, config, request)
-    return Compiled(program, collect_reads(function, request.reads.reached))
+                return _compile(function, arguments, options, request)
+    timings = MappingProxyType({"load": time.perf_counter() - start})
+    return Compiled(dataclasses.replace(program, timings=timings), collect_reads(function, request.reads.reached))
 
 
 def key_options(options: CompileOptions) -> dict[str, Any]:
@@ -59,8 +74,12 @@ def _request(function: FunctionType, arguments: dict[str, Argument], options: Co
 
 
 def _compile(
-    function: FunctionType, arguments: dict[str, Argument], config: RunConfig, request: Request | None
+    function: FunctionType,
+    arguments: dict[str, Argument],
+    options: CompileOptions,
+    request: Request | None,
+    observation: Observation | None = None,
 ) -> Compiled:
     from pypto_jit._compiler import compile_kernel
 
-    return compile_kernel(function, arguments, BY_NAME[config.arch.value], config.platform, request)
+    return compile_kernel(function, arguments, options, request, observation)

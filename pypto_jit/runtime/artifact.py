@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pypto_jit.errors import AssemblyError, Span
+from pypto_jit.errors import AssemblyError, LaunchError, Span
 from pypto_jit.signature import Constant, ParamInfo
 
 if TYPE_CHECKING:
@@ -33,10 +35,11 @@ class CompiledProgram:
         assembly_error: why it has none.
         code: object code of this processor.
         shared: the same as a shared object, which loads without LLVM; None where no linker made one.
+        cpu: the processor that the code is for, as `pypto_jit.runtime.store.environment` describes it.
         parallel: whether a call takes a thread count.
         work: estimated element operations of a call; -1 where unknown.
         checks: place and message of each run-time check; a call that fails the k-th raises it.
-        timings: seconds of each step of the compile: trace, passes, assembly, cpu, codegen.
+        timings: seconds of each step of the compile: trace, passes, assembly, cpu, codegen; or load, of one from disk.
         origin: where the kernel is defined.
     """
 
@@ -53,6 +56,7 @@ class CompiledProgram:
     timings: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     origin: Span | None = None
     shared: bytes | None = field(default=None, repr=False)
+    cpu: str = field(default="", repr=False)
 
     @property
     def pto(self) -> str:
@@ -73,7 +77,14 @@ class CompiledProgram:
     @cached_property
     def _loaded(self) -> LoadedEntry:
         from pypto_jit.runtime.native import load_entry
+        from pypto_jit.runtime.store.environment import runs_here
 
+        if not runs_here(self.cpu):
+            raise LaunchError(
+                f"kernel '{self.name}' was compiled for another processor",
+                found=self.cpu,
+                hint="compile it on this machine",
+            )
         return load_entry(self.code, self.shared, release_gil=not 0 <= self.work < GIL_WORK)
 
     @property
@@ -109,6 +120,30 @@ class CompiledProgram:
         from pypto_jit.runtime.launch import call_program
 
         return call_program(self, tensors, threads)
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write a folder that `load` reads, whole or not at all; a program that is there already is replaced.
+
+        Raises:
+            FileExistsError: something else is there.
+        """
+        from pypto_jit.runtime.store.folders import save_program
+
+        return save_program(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> CompiledProgram:
+        """The program of a folder, without the compiler and without the kernel's source.
+
+        Raises:
+            FileNotFoundError: there is no program.
+            DamagedError: the folder is not as it was written.
+        """
+        from pypto_jit.runtime.store.folders import load_program
+
+        return load_program(folder)
+
+    from_dir = load
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: value for key, value in self.__dict__.items() if key not in ("_loaded", "tensors", "torch_entry")}

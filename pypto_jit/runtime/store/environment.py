@@ -49,6 +49,18 @@ def host_cpu_text() -> str:
     return json.dumps({"machine": os.uname().machine, **fields}, sort_keys=True)
 
 
+def runs_here(cpu: str) -> bool:
+    """Whether this machine has every feature of a processor that `host_cpu_text` described; true for an empty text."""
+    if cpu in ("", host_cpu_text()):
+        return True
+    try:
+        there, here = json.loads(cpu), json.loads(host_cpu_text())
+        features = (set(described.get("flags", described.get("Features", "")).split()) for described in (there, here))
+        return there["machine"] == here["machine"] and next(features) <= next(features)
+    except (ValueError, KeyError, AttributeError):
+        return False
+
+
 def is_from_source(code: CodeType) -> bool:
     """Whether a function's file still says what the function was made from; true where there is no file.
 

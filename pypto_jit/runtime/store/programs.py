@@ -10,7 +10,7 @@ from pypto_jit.errors import Span
 from pypto_jit.runtime.artifact import CompiledProgram
 from pypto_jit.runtime.linking import link_shared
 from pypto_jit.runtime.store.disk import Entry, Record
-from pypto_jit.runtime.store.environment import is_from_source
+from pypto_jit.runtime.store.environment import host_cpu_text, is_from_source
 from pypto_jit.runtime.store.files import DamagedError
 from pypto_jit.runtime.store.keys import Key
 from pypto_jit.runtime.store.locations import Frame, insert, separate
@@ -139,7 +139,7 @@ def _decode(request: Request, entry: Entry, places: Sequence[Span]) -> CompiledP
         raise DamagedError(f"no program is in it: {error}") from error
     fields = decode_program(entry.about, code, assembly, everything.__getitem__, constants)
     origin = Span(request.function.__code__.co_filename, request.function.__code__.co_firstlineno)
-    return CompiledProgram(**{**fields, "origin": origin}, shared=entry.files.get(SHARED))
+    return CompiledProgram(**{**fields, "origin": origin}, shared=entry.files.get(SHARED), cpu=host_cpu_text())
 
 
 class _Numbers:

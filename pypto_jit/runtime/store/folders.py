@@ -1,0 +1,94 @@
+"""Folders for people: one compiled program each, with its assembly, code and a manifest, loadable anywhere.
+
+NAME/manifest.json      schema, options, tools, parameters, run-time checks, and the other files with checksums
+NAME/kernels/*.pto      PTO assembly
+NAME/kernel.o, .so      code of the processor that the manifest describes
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pypto_jit.runtime.artifact import CompiledProgram
+from pypto_jit.runtime.store.environment import tools_text
+from pypto_jit.runtime.store.files import MANIFEST, DamagedError, read_folder, remove_folder, write_folder
+from pypto_jit.runtime.store.serialization import OBJECT, SHARED, decode_program, encode_program, safe_name
+
+_DIGITS = 16  # of a content digest in a folder's name
+
+
+def folder_name(program: CompiledProgram) -> str:
+    """A name for a program's folder, the same for the same content."""
+    content = hashlib.sha256(json.dumps(encode_program(program), sort_keys=True).encode())
+    content.update((program.assembly or "").encode("utf-8", "surrogateescape"))
+    content.update(program.code)
+    return f"{safe_name(program.name)}-{content.hexdigest()[:_DIGITS]}"
+
+
+def save_program(
+    program: CompiledProgram,
+    folder: str | os.PathLike[str],
+    options: Mapping[str, Any] | None = None,
+    extra: Mapping[str, bytes] | None = None,
+) -> Path:
+    """Write a program's folder, whole or not at all. A folder of an earlier program is replaced.
+
+    Args:
+        program: the program.
+        folder: where; its parents are made.
+        options: every effective option, for the manifest.
+        extra: more files by relative name, such as the module after each pass.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FileExistsError: something else than a program is there.
+        OSError: it cannot be written.
+    """
+    path = Path(folder).absolute()
+    about = {**encode_program(program), "cpu": program.cpu, "tools": json.loads(tools_text())}
+    about["options"] = json.loads(json.dumps(dict(options or {}), default=str))
+    files = {OBJECT: program.code, **(extra or {})}
+    if program.shared is not None:
+        files[SHARED] = program.shared
+    if program.assembly is not None:
+        files[about["assembly"]] = program.assembly.encode("utf-8", "surrogateescape")
+    staging = path.parent / f".{path.name}.partial"
+    try:
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+        elif path.exists() and not (path / MANIFEST).is_file():
+            raise FileExistsError(f"{path} exists and is no compiled program")
+        elif path.exists():
+            remove_folder(path, staging)
+        write_folder(path, files, about, staging)
+    finally:
+        if staging.is_dir() and not any(staging.iterdir()):
+            staging.rmdir()
+    return path
+
+
+def load_program(folder: str | os.PathLike[str]) -> CompiledProgram:
+    """The program of a folder that `save_program` wrote. Nothing in the folder is run.
+
+    Raises:
+        FileNotFoundError: there is no program.
+        DamagedError: the folder is not as it was written, or is another user's.
+    """
+    path = Path(folder)
+    if not (path / MANIFEST).exists():
+        raise FileNotFoundError(f"{path} holds no {MANIFEST}")
+    about, files = read_folder(path)
+    try:
+        name = about["assembly"]
+        assembly = files[name].decode("utf-8", "surrogateescape") if name is not None else None
+        fields = decode_program(about, files[OBJECT], assembly)
+    except KeyError as error:
+        raise DamagedError(f"no program is in {path}: {error}") from error
+    return CompiledProgram(**fields, shared=files.get(SHARED), cpu=str(about.get("cpu", "")))
