@@ -1,18 +1,17 @@
 """The operator table: every operator of the language, once, as data.
 
-A row says what the language calls the operator, what operands and attributes it takes, which rule gives its result type,
-which dtypes each target's instruction takes, and which PTO instruction it becomes in which assembly form. From a row come
-the language function, its checks, the IRDL definition of both dialect operations, the verifier, the assembly printer and
-parser, the property tests and the reference page. What an operator *means* registers under the row's name elsewhere: in
-NumPy in `pypto_jit.dialects.interpreter`, on the CPU in `pypto_jit.lowering.cpu`; a test joins the three.
+A row says what the language calls the operator, what operands and attributes it takes, which rule gives its result
+type, which dtypes each target's instruction takes, and which PTO instruction it becomes in which assembly form. From a
+row come the language function, its checks, the IRDL definition of both dialect operations, the verifier, the assembly
+printer and parser, the property tests and the reference page. What an operator *means* registers under the row's name
+elsewhere: in NumPy in `pypto_jit.dialects.interpreter`, on the CPU in `pypto_jit.lowering.cpu`; a test joins the three.
 
 Sources of the dtype sets and operand orders: the public pto-isa and ptoas v0.57 documentation and verifier.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from pypto_jit.dialects.row import AssemblyAttribute, Attribute, Instruction, Operand, Operator
 from pypto_jit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, UINT8, DType
 
 ARITHMETIC = frozenset({INT32, INT16, FP16, FP32})
@@ -22,112 +21,6 @@ ALL_DTYPES = frozenset({FP32, FP16, BF16, INT32, INT16, INT8, UINT8})
 CUBE_INPUTS = frozenset({FP32, FP16, BF16, INT8})
 
 ROUND_MODES = ("none", "rint", "round", "floor", "ceil", "trunc", "odd")
-
-
-@dataclass(frozen=True)
-class Operand:
-    """One operand: ``kind`` is ``tile``, ``scalar`` (of the tile's dtype), ``tensor`` or ``indices`` (variadic)."""
-
-    name: str
-    kind: str = "tile"
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """One attribute of an operation: ``kind`` is ``str``, ``int``, ``ints`` or ``dtype``."""
-
-    name: str
-    kind: str
-    default: object = None
-    choices: tuple[object, ...] = ()
-
-
-@dataclass(frozen=True)
-class AssemblyAttribute:
-    """How the assembly writes one of a row's attributes inside ``ins(...)``.
-
-    Attributes:
-        name: the row's attribute.
-        key: the assembly's name for it.
-        template: the assembly's value, with ``{value}`` for the row's value in capitals.
-        default: the row's value where the assembly leaves the attribute out.
-    """
-
-    name: str
-    key: str
-    template: str
-    default: str
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """The PTO instruction of an operator, without the ``pto.``.
-
-    Attributes:
-        mnemonic: name in the assembly (``tmatmul.acc``).
-        inputs: operand names in assembly order inside ``ins(...)``; ``tmp`` names scratch that the compiler allocates.
-        pipe: the machine's pipe (``V``, ``M``, ``MTE1``, ``MTE2``, ``MTE3``, ``FIX``).
-        core: ``vector``, ``cube`` or ``any``: which core executes it.
-        tied: name of the input whose buffer the result must share.
-        inplace: whether the result may take the buffer of an input that ends here.
-        attributes: how the assembly writes the row's attributes.
-        optional_scratch: whether the assembly may name scratch after the inputs, which we leave out.
-        saturates: whether a float that becomes an integer saturates. The assembly must ask for that, since the machine
-            keeps low bits by default (and then needs scratch for some pairs).
-    """
-
-    mnemonic: str
-    inputs: tuple[str, ...]
-    pipe: str = "V"
-    core: str = "vector"
-    tied: str | None = None
-    inplace: bool = True
-    attributes: tuple[AssemblyAttribute, ...] = ()
-    optional_scratch: bool = False
-    saturates: bool = False
-
-    def asks_saturation(self, source: DType, result: DType) -> bool:
-        """Whether the assembly asks for saturation between these dtypes."""
-        return self.saturates and source.is_float and not result.is_float
-
-    @property
-    def operation(self) -> str:
-        """Name of the operation in the ``pto`` dialect (IRDL names have no dots)."""
-        return self.mnemonic.replace(".", "_")
-
-
-@dataclass(frozen=True)
-class Operator:
-    """One row of the table.
-
-    Attributes:
-        name: the language's and the ``pypto`` dialect's name.
-        operands, attributes: what it takes, in the language's order.
-        rule: name of the function in `pypto_jit.dialects.rules` that checks operands and gives the result type.
-        instruction: the PTO instruction, or None where the compiler places it without one (``create_tile``).
-        dtypes: dtypes of the first tile operand (or of the result, where there is none) per target.
-        summary: one line for the reference page.
-        formula: the meaning of one element.
-    """
-
-    name: str
-    operands: tuple[Operand, ...]
-    rule: str
-    instruction: Instruction | None
-    dtypes: dict[str, frozenset[DType]]
-    summary: str
-    formula: str = ""
-    attributes: tuple[Attribute, ...] = ()
-    results: int = 1
-    pure: bool = field(default=True)
-
-    @property
-    def operation(self) -> str:
-        """Full name of the operation in the ``pypto`` dialect."""
-        return f"pypto.{self.name}"
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
 
 def _both(dtypes: frozenset[DType], a5: frozenset[DType] = frozenset()) -> dict[str, frozenset[DType]]:
@@ -227,7 +120,7 @@ ROWS: tuple[Operator, ...] = (
         "load",
         Instruction("tload", ("partition",), pipe="MTE2", core="any", inplace=False),
         _both(ALL_DTYPES),
-        "A box of a tensor in global memory becomes a tile in Vec or Mat. ``box`` is the offsets, then the valid shape.",
+        "A box of a tensor in global memory becomes a tile in Vec or Mat. ``box`` is offsets, then the valid shape.",
         pure=True,
     ),
     Operator(

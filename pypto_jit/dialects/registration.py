@@ -1,7 +1,7 @@
 """Registers the two dialects with MLIR: the operator table becomes IRDL, and IRDL becomes verified operations.
 
-``pypto`` has values: a tile is what an operation returns. ``pto`` is what the machine executes: one operation is one PTO
-instruction that writes the tile buffer given as its last operand.
+``pypto`` has values: a tile is what an operation returns. ``pto`` is what the machine executes: one operation is one
+PTO instruction that writes the tile buffer given as its last operand.
 """
 
 from __future__ import annotations
@@ -94,4 +94,4 @@ def irdl_text() -> str:
 def register(context: ir.Context) -> None:
     """Load both dialects into a context. Takes about a millisecond; once per context."""
     with context, ir.Location.unknown():
-        irdl.load_dialects(ir.Module.parse(irdl_text()))
+        irdl.load_dialects(ir.Module.parse(irdl_text()))  # pyright: ignore[reportAttributeAccessIssue]

@@ -130,9 +130,7 @@ _PATTERNS = {
     "!pto.ptr": re.compile(r"!pto\.ptr<(\w+)>"),
     "!pto.tensor_view": re.compile(rf"!pto\.tensor_view<{_INTS}, (\w+)>"),
     "!pto.partition_tensor_view": re.compile(rf"!pto\.partition_tensor_view<{_INTS}, (\w+)>"),
-    "!pto.tile_buf": re.compile(
-        rf'!pto\.tile_buf<"(\w+)", (\w+), {_INTS}, {_INTS}, \["(\w+)", "(\w+)"\], {_INTS}>'
-    ),
+    "!pto.tile_buf": re.compile(rf'!pto\.tile_buf<"(\w+)", (\w+), {_INTS}, {_INTS}, \["(\w+)", "(\w+)"\], {_INTS}>'),
 }
 
 

@@ -20,14 +20,14 @@ each_target = pytest.mark.parametrize("target", sorted(TARGETS))
 
 @each_shape
 @each_target
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(data=st.data(), seed=st.integers(0, 2**16), edges=st.booleans(), blocks=st.integers(1, 4))
 def test_chains(programs, target, data, seed, edges, blocks):
     check_chain(data.draw(programs(TARGETS[target], EXACT, 8)), seed, edges=edges, blocks=blocks)
 
 
 @each_target
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(data=st.data(), seed=st.integers(0, 2**16), edges=st.booleans())
 def test_steps(target, data, seed, edges):
     check_steps(data.draw(whole_programs(TARGETS[target], CHAIN, 9)), seed, edges=edges)
@@ -35,7 +35,7 @@ def test_steps(target, data, seed, edges):
 
 @each_shape
 @each_target
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(data=st.data(), seed=st.integers(0, 2**16), edges=st.booleans())
 def test_language(programs, target, data, seed, edges):
     check_language(data.draw(programs(TARGETS[target], EXACT, 8)), seed, edges=edges)

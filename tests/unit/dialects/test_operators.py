@@ -71,7 +71,7 @@ def test_text_for_the_reference_page(row: Operator):
 
 @each_row
 def test_row_has_a_rule_and_a_numpy_meaning(row: Operator):
-    registered = rules._RULES
+    registered = rules.RULES
     assert row.rule in registered
     assert list(inspect.signature(registered[row.rule]).parameters) == ["row", "operands", "attributes", "target"]
     assert row.name in MEANINGS
@@ -87,7 +87,7 @@ def test_row_with_an_instruction_runs_on_the_cpu(row: Operator):
 
 def test_no_rule_or_meaning_without_a_row():
     assert set(MEANINGS) == set(BY_NAME)
-    assert set(rules._RULES) == {row.rule for row in ROWS}
+    assert set(rules.RULES) == {row.rule for row in ROWS}
 
 
 def test_rows_that_share_an_instruction_differ_in_operand_order():

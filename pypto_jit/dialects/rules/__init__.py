@@ -1,0 +1,45 @@
+"""Shape, valid-shape, dtype and space rules: from a row's operands to its result type, or to an error.
+
+The rules run twice: while tracing, where an error points at the line being traced, and in the verifier after each pass.
+They know nothing of MLIR. An error carries no span; the caller adds it.
+
+Valid regions: elementwise operators need equal valid regions and keep them; a reduction reduces the valid region only
+and keeps the other axis; a matmul takes its rows from the left and its columns from the right operand.
+"""
+
+from __future__ import annotations
+
+from pypto_jit.dialects.operators import Operator
+from pypto_jit.dialects.rules import cube, memory, shape, vector
+from pypto_jit.dialects.rules.common import RULES, Attributes, Operands, check_dtype
+from pypto_jit.dialects.rules.cube import matmul_dtype
+from pypto_jit.dialects.types import TileType
+from pypto_jit.targets import Target
+
+__all__ = [
+    "RULES",
+    "Attributes",
+    "Operands",
+    "check_dtype",
+    "cube",
+    "matmul_dtype",
+    "memory",
+    "result_type",
+    "shape",
+    "vector",
+]
+
+
+def result_type(row: Operator, operands: Operands, attributes: Attributes, target: Target) -> TileType | None:
+    """The type of the result of an operator, None for an operator without one.
+
+    Args:
+        row: the operator.
+        operands: one type per operand of the row; a scalar is given by its dtype, indices are left out.
+        attributes: the row's attributes, and for operators that make a tile ``shape``, ``dtype``, ``space``, ``valid``.
+        target: the machine whose dtype sets, casts and moves hold.
+
+    Raises:
+        DTypeError, ShapeError, LayoutError: the operands do not fit; the error has no span yet.
+    """
+    return RULES[row.rule](row, operands, attributes, target)
