@@ -1,6 +1,7 @@
 """Write tile kernels for Huawei's PTO machine in Python; run them on any CPU, at native speed."""
 
-from pypto_jit._jit import CacheInfo, Kernel, interpret, jit
+from pypto_jit._jit import Kernel, interpret, jit
+from pypto_jit._specializations import CacheInfo
 from pypto_jit.errors import (
     ArgumentError,
     AssemblyError,
@@ -13,6 +14,7 @@ from pypto_jit.errors import (
     InternalError,
     LaunchError,
     LayoutError,
+    OptionError,
     PyptoError,
     ShapeError,
     SourceUnavailableError,
@@ -20,7 +22,7 @@ from pypto_jit.errors import (
     TraceError,
     UndefinedError,
 )
-from pypto_jit.options import Arch, BackendType, ExecutionMode, RunConfig
+from pypto_jit.options import Arch, BackendType, CompileOptions, DfxOptions, ExecutionMode, RunConfig
 from pypto_jit.runtime.artifact import CompiledProgram
 from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 
@@ -34,17 +36,20 @@ __all__ = [
     "BoundsError",
     "CacheInfo",
     "CapacityError",
+    "CompileOptions",
     "CompiledProgram",
     "Constant",
     "ControlFlowError",
     "DTypeError",
     "DecoratorError",
+    "DfxOptions",
     "DirectionError",
     "ExecutionMode",
     "InternalError",
     "Kernel",
     "LaunchError",
     "LayoutError",
+    "OptionError",
     "ParamInfo",
     "PyptoError",
     "RunConfig",

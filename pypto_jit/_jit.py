@@ -10,15 +10,19 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
-from pypto_jit._cached import Compiled, compile_cached
+from pypto_jit._acceptance import INTERPRET, LOWER, check_compile, check_only
+from pypto_jit._cached import Compiled, compile_cached, key_options
 from pypto_jit._declaration import check_kernel, declared_parameters
-from pypto_jit.errors import ArgumentError, DecoratorError, LaunchError, PyptoError
-from pypto_jit.options import ExecutionMode, RunConfig
+from pypto_jit._outputs import check_outputs, is_asked, plain, to_observe, write_outputs
+from pypto_jit._specializations import CacheInfo, Specialization, Specializations
+from pypto_jit.errors import DecoratorError, PyptoError
+from pypto_jit.options import CompileOptions, RunConfig
+from pypto_jit.runtime.acceptance import check_run, take_config
 from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocator, tensor_argument
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.binding import Binder, BoundCall
@@ -28,20 +32,11 @@ from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 from pypto_jit.targets import BY_NAME
 
 if TYPE_CHECKING:
-    from pypto_jit._compiler import Stages
-    from pypto_jit.language.reads import Read
+    from pypto_jit._compiler import Observation, Stages
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-
-class CacheInfo(NamedTuple):
-    """Calls that found a specialization, calls and compiles that had to make one, and specializations held."""
-
-    hits: int
-    misses: int
-    size: int
 
 
 class Kernel(Protocol[P, R_co]):
@@ -65,19 +60,13 @@ class Kernel(Protocol[P, R_co]):
         """How often calls found a specialization."""
         ...
 
+    def explain_last_miss(self) -> str:
+        """What the last call that found no specialization has that the nearest one has not."""
+        ...
+
     def cache_clear(self) -> None:
         """Forget every specialization."""
         ...
-
-
-@dataclass(eq=False)
-class _Specialization:
-    """A compiled kernel, what it assumes of the Python world, and the generated code that leads to it."""
-
-    program: CompiledProgram
-    reads: tuple[Read, ...]
-    first_calls: int
-    paths: dict[tuple[Any, ...], HotPath] = field(default_factory=dict)
 
 
 class JitFunction:
@@ -95,12 +84,13 @@ class JitFunction:
         self._caller = GeneratedCaller(original, self._call)
         # Binds arguments as a call would, and returns them.
         self._collect = GeneratedCaller(original, lambda *bound: bound).function
-        self._specializations: dict[tuple[Any, ...], list[_Specialization]] = {}
-        self._misses = 0
+        self._options = self._config.compile_options()
+        self._specializations = Specializations(original.__name__, self._forget)
+        self._accepted = False
         self._hot = HotPaths()
-        self._unlock()
+        self._lock = threading.Lock()
         self.function = functools.update_wrapper(self._caller.function, original)
-        for name in ("lower", "compile", "interpret", "cache_info", "cache_clear"):
+        for name in ("lower", "compile", "interpret", "cache_info", "explain_last_miss", "cache_clear"):
             setattr(self.function, name, getattr(self, name))
         self.function.__pypto_kernel__ = original  # type: ignore[attr-defined]
         # torch.compile must call a kernel, not look into the generated code.
@@ -110,7 +100,7 @@ class JitFunction:
 
     def _unlock(self) -> None:
         self._lock = threading.Lock()
-        self._building: dict[tuple[Any, ...], threading.Lock] = {}
+        self._specializations.unlock()
 
     @cached_property
     def _binder(self) -> Binder:
@@ -140,21 +130,12 @@ class JitFunction:
 
     def _chosen(self, named: dict[str, Any]) -> RunConfig:
         config = named.pop("config", None)
-        if config is None:
-            return self._config
-        if not isinstance(config, RunConfig):
-            raise ArgumentError("config= takes a RunConfig", found=f"a {type(config).__qualname__}")
-        return config
+        return self._config if config is None else take_config(config)
 
     def _run(self, call: BoundCall, config: RunConfig) -> Any:
-        if config.execution_mode is ExecutionMode.ONBOARD:
-            raise LaunchError(
-                f"no NPU runtime is found to launch '{self.original.__name__}' with",
-                found=f"platform '{config.platform}'",
-                hint=f"run it on the CPU with RunConfig(platform='{config.platform}sim')",
-            )
+        check_run(config.run_options(), self.original.__name__)
         try:
-            specialization = self._specialize(call, config, first_calls=1)
+            specialization, _ = self._specialize(call, config, first_calls=1)
         except Exception:
             if call.writes_nothing:
                 # No tile has a zero extent; but there is nothing to compute either.
@@ -174,7 +155,7 @@ class JitFunction:
             self._make_hot(specialization, call, arguments)
         return returned(program.returns, values)
 
-    def _make_hot(self, specialization: _Specialization, call: BoundCall, arguments: Sequence[TensorArgument]) -> None:
+    def _make_hot(self, specialization: Specialization, call: BoundCall, arguments: Sequence[TensorArgument]) -> None:
         """Let the generated code try this specialization for calls like this one, before it takes the slow path."""
         tensors = specialization.program.tensors
         kinds = tuple(
@@ -183,15 +164,22 @@ class JitFunction:
         )
         key = (kinds, call.library)
         with self._lock:
+            if specialization.evicted:
+                return
             path = specialization.paths.get(key)
             if path is None:
                 path = specialization.paths[key] = self._hot_path(specialization, call, kinds)
             if self._hot.admit(path):
                 self._caller.install(self._hot.paths)
 
-    def _hot_path(
-        self, specialization: _Specialization, call: BoundCall, kinds: tuple[tuple[str, str], ...]
-    ) -> HotPath:
+    def _forget(self, specialization: Specialization) -> None:
+        """Take no more calls to a specialization that is held no more."""
+        with self._lock:
+            specialization.evicted = True
+            if self._hot.drop(specialization.paths.values()):
+                self._caller.install(self._hot.paths)
+
+    def _hot_path(self, specialization: Specialization, call: BoundCall, kinds: tuple[tuple[str, str], ...]) -> HotPath:
         program, library = specialization.program, call.library
         only_torch = all(kind in (TORCH, ALLOCATED) for _, kind in kinds) and library == TORCH
         door = program.torch_entry if only_torch else None
@@ -214,31 +202,37 @@ class JitFunction:
 
     # Specializations
 
-    def _specialize(self, call: BoundCall, config: RunConfig, first_calls: int) -> _Specialization:
-        key = (config.platform, *call.key)
-        found = self._find(key)
-        if found is not None:
-            return found
-        with self._lock:
-            building = self._building.setdefault(key, threading.Lock())
-        with building:
-            found = self._find(key)
-            if found is not None:
-                return found
-            compiled = self._compile(call, config)
-            made = _Specialization(compiled.program, compiled.reads, first_calls)
-            with self._lock:
-                self._specializations.setdefault(key, []).append(made)
-                self._misses += 1
-                self._building.pop(key, None)
-            return made
+    def _specialize(self, call: BoundCall, config: RunConfig, first_calls: int) -> tuple[Specialization, Path | None]:
+        """The specialization for a call, and the folder that the options ask for; both made if need be."""
+        options = self._options if config is self._config else config.compile_options()
+        if options is not self._options or not self._accepted:
+            check_compile(options)
+            check_outputs(options)
+            self._accepted = self._accepted or options is self._options
+        observed: list[Observation] = []
 
-    def _find(self, key: tuple[Any, ...]) -> _Specialization | None:
-        candidates = self._specializations.get(key, ())
-        return next((s for s in candidates if all(read.holds() for read in s.reads)), None)
+        def compile_observed() -> Compiled:
+            from pypto_jit._compiler import Observation
 
-    def _compile(self, call: BoundCall, config: RunConfig) -> Compiled:
-        return compile_cached(self.original, call.arguments, config)
+            observed.append(Observation(dump=options.dump_passes))
+            return compile_cached(self.original, call.arguments, options, observed[0])
+
+        def make() -> Specialization:
+            compiled = compile_observed() if to_observe(options) else self._compile(call, options)
+            program = dataclasses.replace(compiled.program, options=plain(options))
+            return Specialization(program, compiled.reads, call.arguments, options, first_calls)
+
+        def observe() -> Observation:
+            if not observed:
+                compile_observed()
+            return observed[0]
+
+        key = (*key_options(options).values(), *call.key)
+        found = self._specializations.find_or_make(key, call.arguments, options, make)
+        return found, write_outputs(found.program, options, observe) if is_asked(options) else None
+
+    def _compile(self, call: BoundCall, options: CompileOptions) -> Compiled:
+        return compile_cached(self.original, call.arguments, options)
 
     def _interpret(self, call: BoundCall, config: RunConfig) -> Any:
         from pypto_jit._compiler import interpret_kernel
@@ -254,9 +248,14 @@ class JitFunction:
 
     # What the user may ask for
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[BoundCall, RunConfig]:
+    def _bind(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], entry: str = "", honoured: frozenset[str] | None = None
+    ) -> tuple[BoundCall, RunConfig]:
         values, extra, named = self._collect(*args, **kwargs)
         config = self._chosen(named)
+        # The options that a kernel is decorated with are for its calls; those given here are for here.
+        if honoured is not None and config is not self._config:
+            check_only(config, entry, honoured)
         return self._binder.bind(values, extra, named), config
 
     def lower(self, *args: Any, **kwargs: Any) -> Stages:
@@ -264,35 +263,40 @@ class JitFunction:
         from pypto_jit._compiler import lower_kernel
 
         with _blaming_the_caller():
-            call, config = self._bind(args, kwargs)
-            return lower_kernel(self.original, call.arguments, BY_NAME[config.arch.value])
+            call, config = self._bind(args, kwargs, "lower()", LOWER)
+            options = config.compile_options()
+            check_compile(options)
+            return lower_kernel(self.original, call.arguments, options)
 
     def compile(self, *args: Any, **kwargs: Any) -> CompiledProgram:
         """The compiled program for these arguments: see `Kernel.compile`."""
         with _blaming_the_caller():
             call, config = self._bind(args, kwargs)
-            return self._specialize(call, config, first_calls=0).program
+            specialization, folder = self._specialize(call, config, first_calls=0)
+            program = specialization.program
+            return program if folder is None else program.written_to(folder, config.compile_options())
 
     def interpret(self, *args: Any, **kwargs: Any) -> Any:
         """Run in NumPy: see `Kernel.interpret`."""
         with _blaming_the_caller():
-            call, config = self._bind(args, kwargs)
+            call, config = self._bind(args, kwargs, "interpret()", INTERPRET)
             check_autograd(list(call.tensors), [call.values[name] for name in call.tensors])
             return self._interpret(call, config)
 
     def cache_info(self) -> CacheInfo:
         """See `Kernel.cache_info`."""
-        with self._lock:
-            held = [s for candidates in self._specializations.values() for s in candidates]
-            return CacheInfo(sum(max(0, s.program.calls - s.first_calls) for s in held), self._misses, len(held))
+        return self._specializations.info()
+
+    def explain_last_miss(self) -> str:
+        """See `Kernel.explain_last_miss`."""
+        return self._specializations.explain_last_miss()
 
     def cache_clear(self) -> None:
         """See `Kernel.cache_clear`."""
         with self._lock:
             self._hot = HotPaths()
             self._caller.install(())
-            self._specializations = {}
-            self._misses = 0
+            self._specializations.clear()
 
 
 _KERNELS: weakref.WeakSet[JitFunction] = weakref.WeakSet()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from pypto_jit.errors import ArgumentError, LaunchError, OptionError
-from pypto_jit.options import ExecutionMode, RunConfig, RunOptions, parse_platform
+from pypto_jit.options import CompileOptions, ExecutionMode, RunConfig, RunOptions, parse_platform
 
 _ON_THE_CPU = "the CPU runtime has no such thing"
 
@@ -58,3 +58,33 @@ def check_platform(platform: str, kernel: str) -> None:
             found=f"platform '{platform}'",
             hint=f"run it on the CPU with RunConfig(platform='{platform}sim')",
         )
+
+
+def check_built_for(config: RunConfig, platform: str, built: CompileOptions, kernel: str) -> None:
+    """Refuse a compiled program that is not what a config would have compiled.
+
+    Args:
+        config: of the call.
+        platform: that the program was built for.
+        built: the options it was compiled with.
+        kernel: its name.
+
+    Raises:
+        LaunchError: another platform.
+        OptionError: an option of the compile that is neither its default nor what the program was compiled with.
+    """
+    if config.platform != platform:
+        raise LaunchError(
+            f"kernel '{kernel}' was compiled for another platform",
+            found=f"a program for '{platform}', a config for '{config.platform}'",
+            hint=f"compile it with RunConfig(platform='{config.platform}')",
+        )
+    asked, default = config.compile_options(), CompileOptions()
+    for field in dataclasses.fields(asked):
+        value = getattr(asked, field.name)
+        if field.name != "platform" and value not in (getattr(default, field.name), getattr(built, field.name)):
+            raise OptionError(
+                f"kernel '{kernel}' is compiled already, with another {field.name}",
+                found=f"{field.name}={value!r}",
+                expected=f"{field.name}={getattr(built, field.name)!r}",
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pypto_jit.errors import AssemblyError, LaunchError, Span
+from pypto_jit.options import CompileOptions, RunConfig
 from pypto_jit.signature import Constant, ParamInfo
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class CompiledProgram:
         checks: place and message of each run-time check; a call that fails the k-th raises it.
         timings: seconds of each step of the compile: trace, passes, assembly, cpu, codegen; or load, of one from disk.
         origin: where the kernel is defined.
+        options: what it was compiled with.
+        folder: where it was written to or loaded from.
     """
 
     name: str
@@ -57,6 +60,8 @@ class CompiledProgram:
     origin: Span | None = None
     shared: bytes | None = field(default=None, repr=False)
     cpu: str = field(default="", repr=False)
+    options: CompileOptions = field(default_factory=CompileOptions, repr=False)
+    folder: Path | None = field(default=None, compare=False)
 
     @property
     def pto(self) -> str:
@@ -109,17 +114,29 @@ class CompiledProgram:
         """How often this process has run the kernel through this object."""
         return self._loaded.calls if "_loaded" in self.__dict__ else 0
 
-    def __call__(self, *tensors: Any, threads: int | None = None) -> Any:
+    def __call__(self, *tensors: Any, config: RunConfig | None = None) -> Any:
         """Run on tensors, given in order; outputs may be left out at the end and are then allocated.
 
+        Args:
+            tensors: of any library.
+            config: how to run it; what it says of the compile must be what the program was compiled with.
+
         Raises:
+            OptionError: an option that the launch cannot honour.
             ArgumentError: the tensors are not those it was compiled for.
             BoundsError: a box left its tensor.
             LaunchError: no memory.
         """
         from pypto_jit.runtime.launch import call_program
 
-        return call_program(self, tensors, threads)
+        return call_program(self, tensors, config)
+
+    def written_to(self, folder: Path, options: CompileOptions) -> CompiledProgram:
+        """The same program, which knows the folder it was written to and the options that asked for it."""
+        program = replace(self, folder=folder, options=options)
+        if "_loaded" in self.__dict__:
+            program.__dict__["_loaded"] = self._loaded
+        return program
 
     def save(self, folder: str | PathLike[str]) -> Path:
         """Write a folder that `load` reads, whole or not at all; a program that is there already is replaced.

@@ -13,6 +13,8 @@ import tvm_ffi
 from pypto_jit import abi
 from pypto_jit.dtypes import BF16
 from pypto_jit.errors import ArgumentError, BoundsError, InternalError, LaunchError
+from pypto_jit.options import RunConfig
+from pypto_jit.runtime.acceptance import check_built_for, check_platform, check_run, take_config
 from pypto_jit.runtime.arguments import (
     FOREIGN,
     NUMPY,
@@ -225,8 +227,14 @@ def _harmful_overlaps(infos: Sequence[ParamInfo], values: Sequence[Any]) -> dict
     return copies
 
 
-def call_program(program: CompiledProgram, tensors: Sequence[Any], threads: int | None) -> Any:
+def call_program(program: CompiledProgram, tensors: Sequence[Any], config: RunConfig | None) -> Any:
     """Call a compiled program directly: see `CompiledProgram.__call__`."""
+    check_platform(program.platform, program.name)
+    if config is not None:
+        take_config(config)
+        check_built_for(config, program.platform, program.options, program.name)
+        check_run(config.run_options(), program.name)
+    threads = config.threads if config is not None else None
     infos = program.tensors
     values = [OMITTED if value is None else value for value in tensors]
     values += [OMITTED] * (len(infos) - len(values))

@@ -124,7 +124,7 @@ def test_stages():
 def test_compile_is_what_a_call_uses():
     kernel = fresh()
     program = kernel.compile(X, torch.empty_like(X), factor=3.0)
-    assert kernel.cache_info() == (0, 1, 1)
+    assert kernel.cache_info()[:3] == (0, 1, 1)
     assert [(p.name, p.direction) for p in program.parameters] == [("x", "in"), ("out", "out"), ("factor", "in")]
     assert list(program.timings) == ["trace", "passes", "assembly", "cpu", "codegen"]
     assert torch.equal(program(X), X * 3)
@@ -135,16 +135,16 @@ def test_compile_is_what_a_call_uses():
 
 def test_cache_info():
     kernel, out = fresh(), torch.empty_like(X)
-    assert kernel.cache_info() == (0, 0, 0)
+    assert kernel.cache_info()[:3] == (0, 0, 0)
     for _ in range(5):
         kernel(X, out)
-    assert kernel.cache_info() == (4, 1, 1)
+    assert kernel.cache_info()[:3] == (4, 1, 1)
     kernel(X, out, 3.0)
-    assert kernel.cache_info() == (4, 2, 2)
+    assert kernel.cache_info()[:3] == (4, 2, 2)
     kernel.cache_clear()
-    assert kernel.cache_info() == (0, 0, 0)
+    assert kernel.cache_info()[:3] == (0, 0, 0)
     assert torch.equal(kernel(X, out), X * 2)
-    assert kernel.cache_info() == (0, 1, 1)
+    assert kernel.cache_info()[:3] == (0, 1, 1)
 
 
 def test_interpreter():
@@ -167,7 +167,7 @@ def test_interpreter_for_a_whole_process(monkeypatch):
     kernel = fresh()
     monkeypatch.setenv("PYPTO_JIT_INTERPRET", "1")
     assert torch.equal(kernel(X), X * 2)
-    assert kernel.cache_info() == (0, 0, 0)
+    assert kernel.cache_info()[:3] == (0, 0, 0)
     monkeypatch.setenv("PYPTO_JIT_INTERPRET", "0")
     assert torch.equal(kernel(X), X * 2)
     assert kernel.cache_info().size == 1
@@ -191,7 +191,7 @@ def test_the_kernels_own_exception_reaches_the_caller_and_the_next_call_retries(
     for _ in range(2):
         with pytest.raises(LookupError, match="not today"):
             kernel(X)
-    assert kernel.cache_info() == (0, 0, 0)
+    assert kernel.cache_info()[:3] == (0, 0, 0)
     failing.clear()
     assert torch.equal(kernel(X), X)
 
@@ -209,7 +209,7 @@ def test_an_interrupt_while_compiling_leaves_everything_usable(monkeypatch, kind
         patched.setattr(frontend, "Builder", interrupted)
         with pytest.raises(kind):
             kernel(X)
-    assert kernel.cache_info() == (0, 0, 0)
+    assert kernel.cache_info()[:3] == (0, 0, 0)
     assert torch.equal(kernel(X), X * 2)
 
 
@@ -250,7 +250,7 @@ def test_many_specializations_take_turns():
     for _ in range(20):
         for tensor in tensors:
             assert torch.equal(kernel(tensor), tensor * 2)
-    assert kernel.cache_info() == (19 * 7, 7, 7)
+    assert kernel.cache_info()[:3] == (19 * 7, 7, 7)
 
 
 def test_threads_compile_different_kernels_at_once():

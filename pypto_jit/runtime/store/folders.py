@@ -12,19 +12,27 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pypto_jit.runtime.artifact import CompiledProgram
 from pypto_jit.runtime.store.environment import tools_text
 from pypto_jit.runtime.store.files import MANIFEST, DamagedError, read_folder, remove_folder, write_folder
-from pypto_jit.runtime.store.serialization import OBJECT, SHARED, decode_program, encode_program, safe_name
+from pypto_jit.runtime.store.serialization import (
+    OBJECT,
+    SHARED,
+    decode_options,
+    decode_program,
+    encode_options,
+    encode_program,
+    safe_name,
+)
 
 _DIGITS = 16  # of a content digest in a folder's name
 
 
 def folder_name(program: CompiledProgram) -> str:
     """A name for a program's folder, the same for the same content."""
-    content = hashlib.sha256(json.dumps(encode_program(program), sort_keys=True).encode())
+    about = [encode_program(program), encode_options(program.options)]
+    content = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     content.update((program.assembly or "").encode("utf-8", "surrogateescape"))
     content.update(program.code)
     return f"{safe_name(program.name)}-{content.hexdigest()[:_DIGITS]}"
@@ -33,7 +41,6 @@ def folder_name(program: CompiledProgram) -> str:
 def save_program(
     program: CompiledProgram,
     folder: str | os.PathLike[str],
-    options: Mapping[str, Any] | None = None,
     extra: Mapping[str, bytes] | None = None,
 ) -> Path:
     """Write a program's folder, whole or not at all. A folder of an earlier program is replaced.
@@ -41,7 +48,6 @@ def save_program(
     Args:
         program: the program.
         folder: where; its parents are made.
-        options: every effective option, for the manifest.
         extra: more files by relative name, such as the module after each pass.
 
     Returns:
@@ -53,7 +59,7 @@ def save_program(
     """
     path = Path(folder).absolute()
     about = {**encode_program(program), "cpu": program.cpu, "tools": json.loads(tools_text())}
-    about["options"] = json.loads(json.dumps(dict(options or {}), default=str))
+    about["options"] = encode_options(program.options)
     files = {OBJECT: program.code, **(extra or {})}
     if program.shared is not None:
         files[SHARED] = program.shared
@@ -89,6 +95,8 @@ def load_program(folder: str | os.PathLike[str]) -> CompiledProgram:
         name = about["assembly"]
         assembly = files[name].decode("utf-8", "surrogateescape") if name is not None else None
         fields = decode_program(about, files[OBJECT], assembly)
-    except KeyError as error:
+        options = decode_options(about["options"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedError(f"no program is in {path}: {error}") from error
-    return CompiledProgram(**fields, shared=files.get(SHARED), cpu=str(about.get("cpu", "")))
+    fields = {**fields, "options": options}
+    return CompiledProgram(**fields, shared=files.get(SHARED), cpu=str(about.get("cpu", "")), folder=path.absolute())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 from pypto_jit.dtypes import BY_NAME, DType
 from pypto_jit.errors import Span
+from pypto_jit.options import CompileOptions, MemoryPlanner, OptimizationStrategy
 from pypto_jit.runtime.artifact import CompiledProgram
 from pypto_jit.runtime.store.files import DamagedError
 from pypto_jit.signature import Constant, ParamInfo, TensorSpec
@@ -105,6 +108,26 @@ def decode_program(
         }
     except (KeyError, TypeError, ValueError, IndexError, struct.error) as error:
         raise DamagedError(f"the manifest describes no program: {error}") from error
+
+
+def encode_options(options: CompileOptions) -> dict[str, Any]:
+    """Options as JSON."""
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    return {name: value.name if isinstance(value, Enum) else value for name, value in values.items()}
+
+
+def decode_options(value: Mapping[str, Any]) -> CompileOptions:
+    """The inverse of `encode_options`.
+
+    Raises:
+        KeyError, TypeError: it describes no options.
+    """
+    decoded = dict(value)
+    for name, kind in (("strategy", OptimizationStrategy), ("memory_planner", MemoryPlanner)):
+        decoded[name] = kind[decoded[name]] if decoded[name] is not None else None
+    if decoded["disabled_diagnostics"] is not None:
+        decoded["disabled_diagnostics"] = tuple(decoded["disabled_diagnostics"])
+    return CompileOptions(**decoded)
 
 
 def assembly_name(kernel: str) -> str:

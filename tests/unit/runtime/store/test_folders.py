@@ -43,14 +43,15 @@ def test_a_program_loads_equal_and_runs(program, tmp_path):
 
 
 def test_the_folder_holds_a_manifest_the_assembly_and_the_code(program, tmp_path):
-    path = save_program(program, tmp_path / "out", {"opt_level": 2}, {"passes/01_plan.mlir": b"module {}"})
+    path = save_program(program, tmp_path / "out", {"passes/01_plan.mlir": b"module {}"})
     names = {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
     assert names == {MANIFEST, "kernels/twice.pto", "kernel.o", "passes/01_plan.mlir"} | (
         {"kernel.so"} if program.shared else set()
     )
     manifest = json.loads((path / MANIFEST).read_text())
     assert manifest["schema"] == 1
-    assert manifest["options"] == {"opt_level": 2}
+    assert manifest["options"]["opt_level"] == 2
+    assert manifest["options"]["strategy"] == "Default"
     assert manifest["tools"]["llvmlite"].startswith("llvmlite-")
     assert [p["name"] for p in manifest["parameters"]] == ["x", "out"]
     assert (path / "kernels/twice.pto").read_text() == program.pto
