@@ -278,6 +278,11 @@ class Emitter:
         else:
             self.effect("llvm.intr.masked.store", value, address, mask, alignment=self.number(alignment, 32))
 
+    def prefetch(self, address: ir.Value) -> None:
+        """Ask for the cache line of an address, which need not exist, to be read from memory into the second cache."""
+        numbers = {"rw": self.number(0, 32), "hint": self.number(2, 32), "cache": self.number(1, 32)}
+        self.effect("llvm.intr.prefetch", address, **numbers)
+
     def copy(self, source: ir.Value, target: ir.Value, size: Extent) -> None:
         """Some bytes from one place to another; the places do not overlap."""
         plain = self.attribute("false", lambda: ir.BoolAttr.get(False))

@@ -137,6 +137,8 @@ class _Nest:
         state = _Row({}, {})
         for key, stream in self.streams.items():
             state.pointers[key] = e.address(stream.address, e.mul(row, stream.row_bytes))
+        for key in self._fetched_ahead(row):
+            state.pointers["next", key] = e.address(state.pointers[key], self.streams[key].row_bytes)
         for level in range(len(self.group.passes)):
             for number, step in enumerate(self.group.steps):
                 if step.role is Role.ROW and step.level == level:
@@ -145,6 +147,14 @@ class _Nest:
             self._spread(level, row, state)
             if self.group.passes[level]:
                 self._pass(level, row, state)
+
+    def _fetched_ahead(self, row: Extent) -> list[int]:
+        """Loads whose next row the last pass asks for, so that memory works while the passes compute."""
+        extent = self.columns.extent
+        short = isinstance(extent, int) and extent < _SHORT_ROW
+        if short or isinstance(row, int) or len(self.group.passes) == 1:
+            return []
+        return [k for k in self.group.passes[0] if self.group.steps[k].role is Role.LOAD]
 
     def _keep(self, number: int, step: Step, held: Held, row: Extent, state: _Row) -> None:
         """Note a value per row, and write it to its tile where somebody reads it there."""
@@ -260,6 +270,10 @@ class _Vector:
                 self.held[number] = self.nest.apply(step, [self._source(s) for s in step.sources])
             if step.stored and step.level == self.level and step.role in (Role.LOAD, Role.ELEMENT):
                 self._write(step.instruction.result, self.held[number], step.instruction.result.dtype)
+        if self.level == len(self.nest.group.passes) - 1:
+            for number, step in enumerate(steps):
+                if ("next", number) in self.state.pointers:
+                    self.e.prefetch(self._place(("next", number), step.instruction.result.dtype))
         return following
 
     def _reduce(self, step: Step, total: ir.Value | None) -> ir.Value:
