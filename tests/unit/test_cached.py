@@ -311,6 +311,46 @@ def test_helpers_within_containers_are_seen(tmp_path, counter):
     assert torch.equal(run(module), (X * 16.0 + 1.0) * 5.0)
 
 
+INLINED = """\
+import pypto_jit as pypto
+import pypto_jit.language as pl
+
+
+@pypto.jit
+def inner(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    pl.store(pl.load(x, [0, 0], [4, 8]) * 2.0, [0, 0], out)
+    return out
+
+
+@pypto.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    return inner(x, out)
+"""
+
+
+def test_a_kernel_within_a_kernel_is_seen(tmp_path, counter):
+    for factor in (2.0, 3.0, 2.0):
+        module = load(tmp_path, INLINED.replace("* 2.0", f"* {factor}"))
+        assert torch.equal(run(module), X * factor)
+    assert counter.take() == (2, 2)
+
+
+def test_an_imported_helper_is_seen(tmp_path, counter):
+    text = SOURCE.replace("def inner(t):\n    return t * SCALE\n", "from user_helpers import inner\n")
+    for scale in (2.0, 6.0, 2.0):
+        load(tmp_path, f"FACTOR = {scale}\ndef inner(t):\n    return t * FACTOR\n", "user_helpers")
+        assert torch.equal(run(load(tmp_path, text)), expected(scale=scale))
+    assert counter.take() == (2, 2)
+
+
+def test_names_of_any_length_make_entries(tmp_path, cache, counter):
+    name = "k" * 300
+    for _ in range(2):
+        module = load(tmp_path, INLINED.replace("def kernel", f"def {name}") + f"\n\nkernel = {name}\n")
+        assert torch.equal(run(module), X * 2.0)
+    assert counter.take() == (1, 1)
+
+
 @pytest.mark.parametrize("victim", ["kernel.so", "kernel.o", "manifest.json", "records"])
 def test_damage_is_repaired_with_one_warning(tmp_path, cache, counter, victim):
     run(load(tmp_path, SOURCE))

@@ -59,20 +59,29 @@ class Chain(NamedTuple):
 
 def chains(function: FunctionType) -> list[Chain]:
     """What a function's code, and the functions and comprehensions within it, name outside of themselves, in order."""
-    cells = dict(zip(function.__code__.co_freevars, map(cell_content, function.__closure__ or ()), strict=True))
-    found: dict[tuple[Any, ...], Chain] = {}
-    for chain in _Reader(function.__code__, function.__globals__, cells).run():
-        found.setdefault((chain.name, chain.steps, id(chain.value)), chain)
-    return list(found.values())
+    return _distinct(_Reader(function.__code__, function.__globals__, _cells(function)))
 
 
-def expression_chains(text: str, namespace: dict[str, Any], line: int) -> list[Chain]:
-    """What an annotation that is kept as text names. Empty where it is no expression."""
+def annotation_chains(function: FunctionType, text: str) -> list[Chain]:
+    """What an annotation of a function that is kept as text names. Empty where it is no expression."""
     try:
         code = compile(text, "<annotation>", "eval", dont_inherit=True)
     except (SyntaxError, ValueError):
         return []
-    return [Chain(c.name, c.steps, c.value, line) for c in _Reader(code, namespace, {}).run()]
+    cells = _cells(function)
+    namespace = {**function.__globals__, **{name: value for name, value in cells.items() if value is not UNBOUND}}
+    return _distinct(_Reader(code, namespace, {}))
+
+
+def _distinct(reader: _Reader) -> list[Chain]:
+    found: dict[tuple[Any, ...], Chain] = {}
+    for chain in reader.run():
+        found.setdefault((chain.name, chain.steps, id(chain.value)), chain)
+    return list(found.values())
+
+
+def _cells(function: FunctionType) -> dict[str, Any]:
+    return dict(zip(function.__code__.co_freevars, map(cell_content, function.__closure__ or ()), strict=True))
 
 
 def cell_content(cell: CellType) -> Any:

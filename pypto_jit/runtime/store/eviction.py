@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -13,6 +14,8 @@ from pypto_jit.runtime.store.files import MANIFEST, remove_folder
 
 _ABANDONED = 3600.0  # seconds after which a folder that is still being written belongs to a process that died
 _SHARE = 16  # a process looks again after it has added this share of the budget
+_PERIOD = 600.0  # seconds after which the next process that adds something looks in any case
+_MARK = "swept"  # a file whose time says when a process looked last
 _HEADROOM = 0.9  # of the budget that a sweep leaves
 
 
@@ -105,13 +108,25 @@ class Sweeper:
         self._root = root
         self._budget = budget
         self._lock = threading.Lock()
-        self._pending = budget
+        self._pending = 0
+        self._first = True
 
     def added(self, size: int) -> None:
-        """Note that so many bytes were added. The first addition of a process looks at what is there."""
+        """Note that so many bytes were added."""
         with self._lock:
             self._pending += size
-            if self._pending * _SHARE < self._budget:
+            due = self._pending * _SHARE >= self._budget or (self._first and self._is_long_ago())
+            self._first = False
+            if not due:
                 return
             self._pending = 0
+        with contextlib.suppress(OSError):
+            (self._root / _MARK).touch(0o600)
         sweep(self._root, self._budget)
+
+    def _is_long_ago(self) -> bool:
+        """Whether no process has looked for a while."""
+        try:
+            return time.time() - (self._root / _MARK).stat().st_mtime > _PERIOD
+        except OSError:
+            return True

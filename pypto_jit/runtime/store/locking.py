@@ -65,4 +65,6 @@ def _release(path: Path, file: int) -> None:
     with contextlib.suppress(OSError):
         if _is_current(path, file):
             os.unlink(path)
+        # A child that was forked meanwhile shares the lock, and would keep it.
+        fcntl.flock(file, fcntl.LOCK_UN)
     os.close(file)

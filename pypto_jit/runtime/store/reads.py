@@ -13,7 +13,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from pypto_jit.runtime.store.attributes import follow
-from pypto_jit.runtime.store.bytecode import Chain, chains, expression_chains
+from pypto_jit.runtime.store.bytecode import Chain, annotation_chains, chains
 from pypto_jit.runtime.store.digest import digest
 from pypto_jit.runtime.store.scope import Scope, UnguardableError, module_of, top_package
 
@@ -99,16 +99,13 @@ class _Collector:
 
     def kernel(self, function: FunctionType) -> None:
         """Collect the reads of a kernel: its code, and what its annotations name."""
-        self._function(function.__name__, function, function.__code__.co_filename, function.__code__.co_firstlineno)
-        code = function.__code__
-        for name, annotation in function.__annotations__.items():
-            path = f"{function.__name__}: annotation of {name}"
+        name, code = function.__name__, function.__code__
+        self._function(name, function, code.co_filename, code.co_firstlineno)
+        for parameter, annotation in function.__annotations__.items():
+            self._record(f"{name}: annotation of {parameter}", annotation, code.co_filename, code.co_firstlineno)
             if isinstance(annotation, str):
-                self._record(path, annotation, code.co_filename, code.co_firstlineno)
-                for chain in expression_chains(annotation, function.__globals__, code.co_firstlineno):
-                    self._chain(function.__name__, chain, code.co_filename)
-            else:
-                self._record(path, annotation, code.co_filename, code.co_firstlineno)
+                for chain in annotation_chains(function, annotation):
+                    self._chain(name, chain._replace(line=code.co_firstlineno), code.co_filename)
 
     def _function(self, path: str, function: FunctionType, filename: str, line: int) -> None:
         met = self._met.get(id(function))

@@ -58,6 +58,17 @@ def make_request(
         arguments: what each parameter is given.
         options: every option that the program depends on.
     """
+    try:
+        return _make_request(store, function, arguments, options)
+    except Exception as error:
+        # Objects of the user's may do anything when they are looked at; a cache is no reason for a call to fail.
+        _log.info("%s: not cached on disk: %s: %s", function.__qualname__, type(error).__name__, error)
+        return None
+
+
+def _make_request(
+    store: Store, function: FunctionType, arguments: Mapping[str, Argument], options: Mapping[str, Any]
+) -> Request | None:
     package = environment.package_digest(store.root / "sources.json")
     reads = collect_reads(function)
     if package is None or reads.unguarded:

@@ -68,11 +68,11 @@ def test_a_missing_cache_is_empty(tmp_path):
     assert sweep(tmp_path / "absent", 100, NOW) == 0
 
 
-def test_a_process_sweeps_at_first_and_whenever_it_has_added_much(root):
-    sweeper = Sweeper(root, 40_000)
-    sweeper.added(1)
+def test_a_process_sweeps_where_nobody_did_and_whenever_it_has_added_much(root):
+    Sweeper(root, 40_000).added(1)
     assert len(list(items(root))) < 6
     artifact(root, "b0", 39_000, NOW + 100)
+    sweeper = Sweeper(root, 40_000)
     sweeper.added(100)
     assert len(list(items(root))) > 1
     sweeper.added(39_000)

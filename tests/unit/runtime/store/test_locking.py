@@ -67,6 +67,23 @@ def test_a_killed_holder_holds_nothing(tmp_path):
         assert held
 
 
+def test_a_child_that_was_forked_meanwhile_does_not_keep_the_lock(tmp_path):
+    script = """if 1:
+        import os, sys, time
+        from pathlib import Path
+        from pypto_jit.runtime.store.locking import exclusive
+        with exclusive(Path(sys.argv[1])):
+            child = os.fork()
+            if child == 0:
+                time.sleep(60)
+        with exclusive(Path(sys.argv[1]), 0.5) as held:
+            print(held)
+        os.kill(child, 9)
+    """
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "lock")], capture_output=True, text=True)
+    assert done.stdout.strip() == "True", done.stderr
+
+
 def test_an_exception_releases(tmp_path):
     with pytest.raises(KeyError), exclusive(tmp_path / "lock"):
         raise KeyError

@@ -138,6 +138,9 @@ def test_defaults_and_annotations_count():
     assert [p for p in before if before[p] != after[p]] == ["kernel: defaults"]
     assert edited("N = 4", "N = 5", "def kernel(x: N): return x") == ["kernel: annotation of x"]
     assert changed("def kernel(x: 'N'): return x", N=5) == ["kernel: N"]
+    body = "def make(shape):\n  def kernel(x: 'shape'): return shape and x\n  return kernel\nkernel = make({})"
+    before, after = digests(body.format(3)), digests(body.format(4))
+    assert [p for p in before if before[p] != after[p]] == ["kernel: shape"]
 
 
 def test_a_name_without_a_value_is_a_read():
