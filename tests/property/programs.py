@@ -190,6 +190,17 @@ def _without_gaps(shape: tuple[int, ...], dtype: DType) -> bool:
     return 1 in shape or shape[1] * dtype.bytes % ROW_ALIGNMENT == 0
 
 
+def _valid_regions_agree(row: Operator, operands: Sequence[TileType]) -> bool:
+    """Whether operands have equal valid regions whatever is dynamic; in one program all that is dynamic is equal."""
+    if len(operands) < 2:
+        return True
+    left, right = (operand.valid for operand in operands)
+    if row.rule == "elementwise":
+        return left == right
+    axis = 1 if row.rule == "col_expand" else 0
+    return left[axis] == right[axis]
+
+
 @cache
 def _legal(row: Operator, tiles: tuple[TileType, ...], target: Target) -> list[Step]:
     steps = []
@@ -202,6 +213,8 @@ def _legal(row: Operator, tiles: tuple[TileType, ...], target: Target) -> list[S
         except PyptoError:
             continue
         assert isinstance(result, TileType)
+        if not _valid_regions_agree(row, [tiles[k] for k in operands]):
+            continue
         if result.shape[1] <= 4096 and result.shape[0] <= 4095:
             steps.append(Step(row.name, operands, result, attributes=attributes))
     return sorted(steps, key=repr)
