@@ -2,6 +2,7 @@
 
 from pypto_jit._jit import Kernel, interpret, jit
 from pypto_jit._specializations import CacheInfo
+from pypto_jit._texts import compile
 from pypto_jit.errors import (
     ArgumentError,
     AssemblyError,
@@ -59,6 +60,7 @@ __all__ = [
     "TensorSpec",
     "TraceError",
     "UndefinedError",
+    "compile",
     "interpret",
     "jit",
 ]

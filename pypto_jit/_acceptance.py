@@ -74,7 +74,7 @@ def _check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     choices = tuple(choices)
     if value is None or value in choices:
         return
-    near = difflib.get_close_matches(str(value), choices, 1, 0.5)
+    near = difflib.get_close_matches(str(value), choices, 1, 0.7)
     raise OptionError(
         f"no such {name}",
         found=repr(value),

@@ -10,7 +10,7 @@ from pypto_jit.dialects.locations import span_of
 from pypto_jit.dialects.types import TileType, parse_type
 from pypto_jit.errors import AssemblyError, Span
 from pypto_jit.frontend.trace import Traced
-from pypto_jit.lowering.cpu.entry import Launch, is_parallel
+from pypto_jit.lowering.cpu.entry import Launch
 from pypto_jit.signature import TensorSpec
 
 # Bytes that one access of global memory moves at least; PyPTO gives its hint PH001 below this.
@@ -81,7 +81,7 @@ def _lowered(
     for info in traced.parameters:
         if isinstance(info.spec, TensorSpec) and -1 in info.spec.strides:
             yield Hint("PH-STRIDE", None, f"'{info.name}' is not contiguous: its strides are read at run time")
-    if not is_parallel(list(launches)):
+    if all(launch.trips in (0, 1) for launch in launches):
         yield Hint("PH-SERIAL", None, "no top-level pl.parallel loop: the kernel runs on one core")
     for span, message in checks:
         yield Hint("PH-CHECK", span, f"checked at run time: {message}")

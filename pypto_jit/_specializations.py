@@ -137,7 +137,12 @@ class Specializations:
                 known = sorted(self._all(), key=lambda each: -each.used)
                 dropped = self._most if key in self._dropped else None
                 self._last_miss = describe_miss(self._name, arguments, options, known, dropped)
-            made = make()
+            try:
+                made = make()
+            except BaseException:
+                with self._lock:
+                    self._making.pop(key, None)
+                raise
             self._add(key, made)
         return made
 

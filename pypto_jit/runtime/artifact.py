@@ -50,7 +50,7 @@ class CompiledProgram:
     platform: str
     parameters: tuple[ParamInfo, ...]
     returns: Returns
-    assembly: str | None
+    assembly: str | None = field(repr=False)
     assembly_error: str | None
     code: bytes = field(repr=False)
     parallel: bool
@@ -78,6 +78,13 @@ class CompiledProgram:
     def tensors(self) -> tuple[ParamInfo, ...]:
         """The tensor parameters in order: what the entry takes."""
         return tuple(p for p in self.parameters if not isinstance(p.spec, Constant))
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of all that the program is and was compiled with: the same in every process that compiles it."""
+        from pypto_jit.runtime.store.folders import content_digest
+
+        return content_digest(self)
 
     @cached_property
     def _loaded(self) -> LoadedEntry:

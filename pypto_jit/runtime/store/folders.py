@@ -29,13 +29,18 @@ from pypto_jit.runtime.store.serialization import (
 _DIGITS = 16  # of a content digest in a folder's name
 
 
-def folder_name(program: CompiledProgram) -> str:
-    """A name for a program's folder, the same for the same content."""
+def content_digest(program: CompiledProgram) -> str:
+    """SHA-256 of all that a program is and was compiled with, in hexadecimal."""
     about = [encode_program(program), encode_options(program.options)]
     content = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     content.update((program.assembly or "").encode("utf-8", "surrogateescape"))
     content.update(program.code)
-    return f"{safe_name(program.name)}-{content.hexdigest()[:_DIGITS]}"
+    return content.hexdigest()
+
+
+def folder_name(program: CompiledProgram) -> str:
+    """A name for a program's folder, the same for the same content."""
+    return f"{safe_name(program.name)}-{program.key[:_DIGITS]}"
 
 
 def save_program(

@@ -1,0 +1,199 @@
+"""What a call of a module takes, told from the module itself: for kernels that come as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pypto_jit._mlir import ir
+from pypto_jit.dialects.locations import span_of
+from pypto_jit.dialects.types import (
+    DYNAMIC,
+    PointerType,
+    TensorType,
+    TensorViewType,
+    TileType,
+    parse_type,
+    row_major_strides,
+)
+from pypto_jit.errors import AssemblyError
+from pypto_jit.lowering.attributes import described_arguments, parameters
+from pypto_jit.lowering.tree import constant
+from pypto_jit.signature import ParamInfo, TensorSpec
+
+_TRACED = frozenset({"func.return", "scf.for", "scf.if", "scf.yield"})
+
+
+def functions(module: ir.Module) -> list[ir.Operation]:
+    """The functions of a module.
+
+    Raises:
+        AssemblyError: there is something else in it, or nothing.
+    """
+    found = [op.operation for op in module.body.operations]
+    for op in found:
+        if op.name != "func.func" or not op.regions[0].blocks:
+            raise AssemblyError("a module of kernels holds functions", span=span_of(op.location), found=op.name)
+    if not found:
+        raise AssemblyError("the module holds no kernel")
+    return found
+
+
+def traced_interface(module: ir.Module) -> tuple[ParamInfo, ...]:
+    """The tensor parameters of a module in the ``pypto`` dialect, of one function.
+
+    Raises:
+        AssemblyError: it is no such module.
+    """
+    found = functions(module)
+    if len(found) > 1:
+        raise AssemblyError("a traced module holds one kernel", found=f"{len(found)} functions")
+    _check_operations(found[0])
+    block = found[0].regions[0].blocks[0]
+    names = _names(found[0], len(block.arguments))
+    loaded, stored = _uses(found[0], "pypto.load", 0), _uses(found[0], "pypto.store", 1)
+    infos = []
+    for name, argument in zip(names, block.arguments, strict=True):
+        kind = parse_type(str(argument.type))
+        if not isinstance(kind, TensorType) or DYNAMIC in kind.shape:
+            raise AssemblyError(
+                f"'{name}' is no tensor of a known shape", span=span_of(found[0].location), found=str(argument.type)
+            )
+        spec = TensorSpec(kind.shape, kind.dtype, kind.strides)
+        infos.append(ParamInfo(name, _direction(argument in loaded, argument in stored), spec))
+    return tuple(infos)
+
+
+def _check_operations(function: ir.Operation) -> None:
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    if kind.results:
+        raise AssemblyError("a kernel returns nothing", span=span_of(function.location), found=str(kind))
+    for op in _walk(function):
+        if op.name not in _TRACED and op.name.partition(".")[0] not in ("pypto", "arith"):
+            raise AssemblyError("a kernel has no such operation", span=span_of(op.location), found=op.name)
+        if op.name == "pypto.load":
+            _check_load(op)
+
+
+def _check_load(op: ir.Operation) -> None:
+    """The extents of a box are operands, and the static ones are in the type as well."""
+    tile = parse_type(str(op.results[0].type))
+    assert isinstance(tile, TileType)
+    extents = list(op.operands)[1:]
+    extents = extents[len(extents) // 2 :]
+    for given, valid in zip(reversed(extents), reversed(tile.valid), strict=False):
+        if valid != DYNAMIC and constant(given) != valid:
+            raise AssemblyError(
+                "the valid shape of a load is not the extents of its box",
+                span=span_of(op.location),
+                found=f"{constant(given)} for {valid}",
+            )
+
+
+def _walk(function: ir.Operation) -> list[ir.Operation]:
+    """The operations in a function, in order; an exception within MLIR's own walk would lose its type."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found[1:]
+
+
+def _names(function: ir.Operation, count: int) -> list[str]:
+    if "pypto.parameters" not in function.attributes:
+        names = [f"arg{k}" for k in range(count)]
+        function.attributes["pypto.parameters"] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])
+    names = parameters(function)
+    if len(names) != count or len(set(names)) != count:
+        raise AssemblyError(
+            "pypto.parameters names every argument once",
+            span=span_of(function.location),
+            found=f"{', '.join(names)} for {count} arguments",
+        )
+    return names
+
+
+def _uses(function: ir.Operation, operation: str, operand: int) -> set[ir.Value]:
+    return {op.operands[operand] for op in _walk(function) if op.name == operation}
+
+
+def _direction(loaded: bool, stored: bool) -> str:
+    return ("inout" if loaded else "out") if stored else "in"
+
+
+def planned_interface(module: ir.Module) -> tuple[ParamInfo, ...]:
+    """The tensor parameters of a module in the ``pto`` dialect, in the order that its functions name them.
+
+    Raises:
+        AssemblyError: an argument is no tensor of a known shape.
+    """
+    found: dict[str, tuple[bool, bool, TensorSpec | None]] = {}
+    for function in functions(module):
+        for name, loaded, stored, spec in _tensors(function):
+            before = found.get(name, (False, False, None))
+            if spec is not None and before[2] not in (None, spec):
+                raise AssemblyError(f"'{name}' has two shapes", found=f"{before[2]} and {spec}")
+            found[name] = (before[0] or loaded, before[1] or stored, spec or before[2])
+    infos = []
+    for name, (loaded, stored, spec) in found.items():
+        if spec is None:
+            raise AssemblyError(f"'{name}' is not accessed: its shape is not known")
+        infos.append(ParamInfo(name, _direction(loaded, stored), spec))
+    return tuple(infos)
+
+
+def _tensors(function: ir.Operation) -> Iterable[tuple[str, bool, bool, TensorSpec | None]]:
+    """Name, whether it is read and written, and specification of each tensor of a function."""
+    block = function.regions[0].blocks[0]
+    described = described_arguments(function, len(block.arguments))
+    # A box stands for the tensor that it is a part of.
+    tensor_of: dict[ir.Value, ir.Value] = {}
+    specs: dict[ir.Value, TensorSpec] = {}
+    loaded: set[ir.Value] = set()
+    stored: set[ir.Value] = set()
+    for op in _walk(function):
+        if op.name == "pto.make_tensor_view":
+            tensor = op.operands[0]
+            tensor_of[op.results[0]] = tensor
+            spec = _view_spec(op)
+            if specs.setdefault(tensor, spec) != spec:
+                raise AssemblyError("a tensor has one shape", span=span_of(op.location), found=str(spec))
+        elif op.name == "pto.partition_view" and op.operands[0] in tensor_of:
+            tensor_of[op.results[0]] = tensor_of[op.operands[0]]
+        else:
+            touched = [tensor_of[value] for value in op.operands if value in tensor_of]
+            (stored if op.name == "pto.tstore" else loaded).update(touched)
+    for argument, attributes in zip(block.arguments, described, strict=True):
+        if "pypto.argument" in attributes:
+            name = ir.StringAttr(attributes["pypto.argument"]).value
+            yield name, argument in loaded, argument in stored, specs.get(argument)
+        elif not {"pypto.workspace", "pypto.dim", "pypto.stride"} & {named.name for named in attributes}:
+            raise AssemblyError(
+                "a kernel's argument is a tensor, or what its '// pypto:' comment says",
+                span=span_of(function.location),
+                found=str(argument.type),
+            )
+
+
+def _view_spec(op: ir.Operation) -> TensorSpec:
+    kind = parse_type(str(op.results[0].type))
+    pointer = parse_type(str(op.operands[0].type))
+    assert isinstance(kind, TensorViewType)
+    assert isinstance(pointer, PointerType)
+    rank = len(kind.shape)
+    shape = tuple(constant(value) for value in list(op.operands)[1 : 1 + rank])
+    if None in shape:
+        raise AssemblyError("the extents of a tensor are constants", span=span_of(op.location), found=str(kind))
+    extents = tuple(extent for extent in shape if extent is not None)
+    strides = [constant(value) for value in list(op.operands)[1 + rank :]]
+    return TensorSpec(extents, pointer.dtype, _strides(extents, strides))
+
+
+def _strides(shape: tuple[int, ...], strides: Sequence[int | None]) -> tuple[int, ...]:
+    """Strides as a specification has them; those of a dimension of one mean nothing, and may be whatever was handy."""
+    contiguous = row_major_strides(shape)
+    if all(s == c or extent == 1 for s, c, extent in zip(strides, contiguous, shape, strict=True)):
+        return contiguous
+    return tuple(DYNAMIC if stride is None else stride for stride in strides)
