@@ -137,7 +137,7 @@ def test_no_two_values_of_different_type_or_bits_share_a_digest():
     assert [same for same in found.values() if len(same) > 1] == []
 
 
-@pytest.mark.parametrize("value", [*LEAVES, *CONTAINERS, *OBJECTS[:20]], ids=repr)
+@pytest.mark.parametrize("value", [*LEAVES, *CONTAINERS, *OBJECTS[:20]], ids=lambda value: type(value).__name__)
 def test_a_digest_is_repeatable(value):
     assert of(value) == of(value)
 
