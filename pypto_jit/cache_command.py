@@ -110,8 +110,9 @@ def _remove(root: Path, keys: Sequence[str], everything: bool) -> int:
         return 2
     status = 0
     if everything:
-        for item in list(items(root)):
-            remove_folder(item.path, root / "staging")
+        notes = [path for path in root.glob("*") if path.is_file()]
+        for path in (*(item.path for item in items(root)), *notes):
+            remove_folder(path, root / "staging")
     for key in keys:
         found = _matching(root, key)
         if not found:
