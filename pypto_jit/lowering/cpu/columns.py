@@ -10,12 +10,14 @@ from pypto_jit.lowering.cpu.emitter import Emitter, Extent
 
 # Partial results of reductions, None before the first vector.
 Sums = Sequence["ir.Value | None"]
-# From the first column of a vector, an optional mask of its lanes, and the partial results so far to the next ones.
-Body = Callable[["Column", "ir.Value | None", Sums], list[ir.Value]]
+# From the first columns of some vectors, an optional mask of their lanes, and the partial results of each so far to the
+# next ones. The vectors do not depend on each other: emitted in step they hide each other's latencies.
+Body = Callable[[list["Column"], "ir.Value | None", list[Sums]], list[list[ir.Value]]]
 Combine = Callable[[ir.Value, ir.Value], ir.Value]
 
-# A body of up to so many instructions per vector handles so many vectors at once.
-_UNROLL = ((8, 4), (24, 2))
+# A body of up to so many instructions per vector handles so many vectors at once. More would be a tenth faster for long
+# bodies, and take as much longer to compile as there is more of it.
+_UNROLL = ((8, 4), (48, 2))
 # From here on a ragged row is better off as one masked loop than as a loop and a masked end: less code to compile.
 _LARGE_BODY = 40
 
@@ -93,11 +95,11 @@ class Columns:
             sums = [*self._loop(0, whole * lanes, [neutral] * count, body)]
         else:
             whole = 0
-        for vector in range(whole, vectors):
-            slot = (vector - whole) % count
-            sums[slot] = body(Column(vector * lanes, 0), None, sums[slot])
+        for first in range(whole, vectors, count):
+            columns = [Column(vector * lanes, 0) for vector in range(first, min(first + count, vectors))]
+            sums[: len(columns)] = body(columns, None, sums[: len(columns)])
         if rest:
-            sums[0] = body(Column(vectors * lanes, 0), self.e.first_lanes(rest), sums[0])
+            sums[:1] = body([Column(vectors * lanes, 0)], self.e.first_lanes(rest), sums[:1])
         return [[start if s is None else s for s, start in zip(group, neutral, strict=True)] for group in sums]
 
     def _ragged(self, cost: int, neutral: list[ir.Value], body: Body) -> list[ir.Value]:
@@ -105,11 +107,11 @@ class Columns:
             return self._masked(neutral, body)
         whole = self.e.round_down(self.extent, self.e.lanes)
         (sums,) = self._loop(0, whole, [neutral], body)
-        return body(Column(whole, 0), self.e.first_lanes(self.e.sub(self.extent, whole)), sums)
+        return body([Column(whole, 0)], self.e.first_lanes(self.e.sub(self.extent, whole)), [sums])[0]
 
     def _masked(self, neutral: list[ir.Value], body: Body) -> list[ir.Value]:
         def step(column: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            return body(Column(column, 0), self.e.first_lanes(self.e.sub(self.extent, column)), sums)
+            return body([Column(column, 0)], self.e.first_lanes(self.e.sub(self.extent, column)), [sums])[0]
 
         return self.e.loop(0, self.extent, self.e.lanes, neutral, step)
 
@@ -117,10 +119,9 @@ class Columns:
         count, width, lanes = len(sums), len(sums[0]), self.e.lanes
 
         def step(column: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-            result: list[ir.Value] = []
-            for u in range(count):
-                result += body(Column(column, u * lanes), None, carried[u * width : (u + 1) * width])
-            return result
+            columns = [Column(column, u * lanes) for u in range(count)]
+            results = body(columns, None, [carried[u * width : (u + 1) * width] for u in range(count)])
+            return [value for result in results for value in result]
 
         flat = [value for group in sums for value in group]
         results = self.e.loop(lower, upper, count * lanes, flat, step)

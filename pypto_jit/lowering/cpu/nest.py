@@ -207,8 +207,17 @@ class _Nest:
 
         known: dict[object, ir.Value] = {}
 
-        def body(column: Column, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
-            return _Vector(self, level, state, column, mask, known).evaluate(sums)
+        def body(columns: list[Column], mask: ir.Value | None, sums: list[Sums]) -> list[list[ir.Value]]:
+            vectors = [
+                _Vector(self, level, state, column, mask, known, before)
+                for column, before in zip(columns, sums, strict=True)
+            ]
+            for number in numbers:
+                for vector in vectors:
+                    vector.evaluate(number)
+            for vector in vectors:
+                vector.fetch_ahead()
+            return [vector.following for vector in vectors]
 
         cost = sum(steps[k].cost for k in numbers)
         totals = self.columns.run(cost, neutral, combine, body)
@@ -244,6 +253,7 @@ class _Vector:
         column: Column,
         mask: ir.Value | None,
         known: dict[object, ir.Value],
+        sums: Sums,
     ) -> None:
         self.nest = nest
         self.e = nest.e
@@ -252,29 +262,31 @@ class _Vector:
         self.column = column
         self.mask = mask
         self.known = known
+        self.sums = sums
+        self.following: list[ir.Value] = []
         self.held: dict[object, Held] = {}
 
-    def evaluate(self, sums: Sums) -> list[ir.Value]:
-        """Emit the steps of the pass, in program order; the next partial results of its reductions."""
-        steps = self.nest.group.steps
-        following: list[ir.Value] = []
-        for number in self.nest.group.passes[self.level]:
-            step = steps[number]
-            if step.role is Role.REDUCE:
-                following.append(self._reduce(step, sums[len(following)]))
-            elif step.role is Role.STORE:
-                self._write(number, self._source(step.sources[0]), _stored_dtype(step))
-            elif step.role is Role.LOAD:
-                self.held[number] = self._read(number, step.instruction.result.dtype)
-            else:
-                self.held[number] = self.nest.apply(step, [self._source(s) for s in step.sources])
-            if step.stored and step.level == self.level and step.role in (Role.LOAD, Role.ELEMENT):
-                self._write(step.instruction.result, self.held[number], step.instruction.result.dtype)
-        if self.level == len(self.nest.group.passes) - 1:
-            for number, step in enumerate(steps):
-                if ("next", number) in self.state.pointers:
-                    self.e.prefetch(self._place(("next", number), step.instruction.result.dtype))
-        return following
+    def evaluate(self, number: int) -> None:
+        """Emit a step of the pass; a reduction adds to `following`, the next partial results."""
+        step = self.nest.group.steps[number]
+        if step.role is Role.REDUCE:
+            self.following.append(self._reduce(step, self.sums[len(self.following)]))
+        elif step.role is Role.STORE:
+            self._write(number, self._source(step.sources[0]), _stored_dtype(step))
+        elif step.role is Role.LOAD:
+            self.held[number] = self._read(number, step.instruction.result.dtype)
+        else:
+            self.held[number] = self.nest.apply(step, [self._source(s) for s in step.sources])
+        if step.stored and step.level == self.level and step.role in (Role.LOAD, Role.ELEMENT):
+            self._write(step.instruction.result, self.held[number], step.instruction.result.dtype)
+
+    def fetch_ahead(self) -> None:
+        """Emit, in the last pass, the prefetches of the next row."""
+        if self.level < len(self.nest.group.passes) - 1:
+            return
+        for number, step in enumerate(self.nest.group.steps):
+            if ("next", number) in self.state.pointers:
+                self.e.prefetch(self._place(("next", number), step.instruction.result.dtype))
 
     def _reduce(self, step: Step, total: ir.Value | None) -> ir.Value:
         e, dtype = self.e, step.instruction.result.dtype

@@ -44,9 +44,10 @@ def emit_column_reduction(frame: Frame, instruction: Instruction) -> None:
             held = Held.rounded(e, total, dtype)
             e.store(held.stored(e), e.address(place, k * lanes * dtype.bytes), mask)
 
-    def one(column: Column, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
-        block(e.add(e.add(column.base, column.offset), done), 1, mask)
-        return []
+    def singly(places: list[Column], mask: ir.Value | None, sums: list[Sums]) -> list[list[ir.Value]]:
+        for column in places:
+            block(e.add(e.add(column.base, column.offset), done), 1, mask)
+        return [[] for _ in places]
 
     def together(column: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
         block(column, _TOGETHER, None)
@@ -56,4 +57,4 @@ def emit_column_reduction(frame: Frame, instruction: Instruction) -> None:
     if done != 0:
         e.loop(0, done, _TOGETHER * lanes, [], together)
     if done != columns:
-        Columns(e, e.sub(columns, done)).run(_TOGETHER * lanes, [], [], one)
+        Columns(e, e.sub(columns, done)).run(_TOGETHER * lanes, [], [], singly)

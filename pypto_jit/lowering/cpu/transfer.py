@@ -152,15 +152,16 @@ def copy_area(frame: Frame, source: Area, target: Area, rows: Extent, columns: E
 
         known: dict[object, ir.Value] = {}
 
-        def vector(column: Column, mask: ir.Value | None, sums: Sums) -> list[ir.Value]:
-            place = column.address(e, first, source.dtype.bytes, known)
-            value = e.load(place, convert.stored(source.dtype), e.lanes, mask)
-            if source.dtype != target.dtype:
-                value = convert.narrow(e, convert.widen(e, value, source.dtype), target.dtype)
-            e.store(value, column.address(e, second, target.dtype.bytes, known), mask)
-            return []
+        def vectors(places: list[Column], mask: ir.Value | None, sums: list[Sums]) -> list[list[ir.Value]]:
+            for column in places:
+                place = column.address(e, first, source.dtype.bytes, known)
+                value = e.load(place, convert.stored(source.dtype), e.lanes, mask)
+                if source.dtype != target.dtype:
+                    value = convert.narrow(e, convert.widen(e, value, source.dtype), target.dtype)
+                e.store(value, column.address(e, second, target.dtype.bytes, known), mask)
+            return [[] for _ in places]
 
-        Columns(e, columns).run(1, [], [], vector)
+        Columns(e, columns).run(1, [], [], vectors)
         return carried
 
     e.loop(0, rows, 1, [], one_row)

@@ -21,13 +21,16 @@ def summing(extent, multiple, cost):
 
         known = {}
 
-        def vector(column, mask, sums):
-            value = e.load(column.address(e, source, 4, known), "f32", e.lanes, mask)
-            e.store(value, column.address(e, target, 4, known), mask)
-            return [value if sums[0] is None else e.same("arith.addf", value, sums[0])]
+        def vectors(places, mask, sums):
+            following = []
+            for column, before in zip(places, sums, strict=True):
+                value = e.load(column.address(e, source, 4, known), "f32", e.lanes, mask)
+                e.store(value, column.address(e, target, 4, known), mask)
+                following.append([value if before[0] is None else e.same("arith.addf", value, before[0])])
+            return following
 
         zero = e.constant(0.0, "f32", e.lanes)
-        (result,) = columns.run(cost, [zero], [lambda a, b: e.same("arith.addf", a, b)], vector)
+        (result,) = columns.run(cost, [zero], [lambda a, b: e.same("arith.addf", a, b)], vectors)
         e.store(e.reduction("add", result), total)
 
     return build_function(("ptr", "ptr", "ptr", "i64"), body)
