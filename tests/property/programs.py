@@ -171,8 +171,15 @@ def _choices(row: Operator, tiles: Sequence[TileType], target: Target) -> Iterat
             yield (), {"shape": shape, "dtype": dtype, "space": Space.VEC}
         return
     arity = sum(operand.kind == "tile" for operand in row.operands)
+    # What no rule takes is left out before the rules see it: their errors take long to write.
     for operands in itertools.product(range(len(tiles)), repeat=arity):
         first = tiles[operands[0]]
+        if any(tiles[k].dtype != first.dtype for k in operands):
+            continue
+        if row.rule in ("row_expand", "col_expand") and 1 not in tiles[operands[1]].shape:
+            continue
+        if row.rule == "elementwise" and any(tiles[k].shape != first.shape for k in operands):
+            continue
         if row.name == "cast":
             for dtype in target.casts.get(first.dtype, ()):
                 yield operands, {"dtype": dtype}
@@ -202,7 +209,23 @@ def _valid_regions_agree(row: Operator, operands: Sequence[TileType]) -> bool:
 
 
 @cache
-def _legal(row: Operator, tiles: tuple[TileType, ...], target: Target) -> list[Step]:
+def _alike(row: Operator, target: Target) -> Operator:
+    """The first row that takes what this row takes."""
+
+    def takes(other: Operator) -> tuple:
+        return other.rule, tuple(operand.kind for operand in other.operands), other.dtypes[target.name]
+
+    return next(other for other in ROWS if takes(other) == takes(row))
+
+
+def _legal(row: Operator, tiles: tuple[TileType, ...], target: Target, *, exact: bool) -> list[Step]:
+    """What a row may do with the tiles at hand; with ``exact``, sums of floats are left out."""
+    steps = _legal_alike(_alike(row, target), tiles, target)
+    return [step for step in steps if not (exact and row.name in SUMS and step.result.dtype.is_float)]
+
+
+@cache
+def _legal_alike(row: Operator, tiles: tuple[TileType, ...], target: Target) -> list[Step]:
     steps = []
     for operands, attributes in _choices(row, tiles, target):
         types: list[Any] = [tiles[k] for k in operands]
@@ -232,22 +255,19 @@ def steps(draw: Any, tiles: list[TileType], target: Target, rows: Sequence[Opera
     tiles, chain = list(tiles), []
     for _ in range(count):
         # First the kind of operator, so that the many elementwise rows do not crowd out the rest.
-        legal: dict[str, dict[str, list[Step]]] = {}
+        legal: dict[str, list[str]] = {}
         for row in rows:
-            found = [
-                step for step in _legal(row, tuple(tiles), target) if rows is not EXACT or not _inexact_sum(step, tiles)
-            ]
-            if found:
-                legal.setdefault(_kind(row), {})[row.name] = found
-        kind = legal[draw(st.sampled_from([name for name in KINDS if name in legal]))]
-        row = BY_NAME[draw(st.sampled_from(sorted(kind)))]
-        step = draw(st.sampled_from(kind[row.name]))
+            if _legal(row, tuple(tiles), target, exact=rows is EXACT):
+                legal.setdefault(_kind(row), []).append(row.name)
+        kind = draw(st.sampled_from([name for name in KINDS if name in legal]))
+        row = BY_NAME[draw(st.sampled_from(sorted(legal[kind])))]
+        step = draw(st.sampled_from(_legal(row, tuple(tiles), target, exact=rows is EXACT)))
         scalar, attributes = None, dict(step.attributes)
         if any(operand.kind == "scalar" for operand in row.operands):
             scalar = draw(scalars(step.result.dtype))
         if row.name == "cast":
             attributes["mode"] = draw(st.sampled_from(ROUND_MODES))
-        chain.append(Step(step.operator, step.operands, step.result, scalar, attributes))
+        chain.append(Step(row.name, step.operands, step.result, scalar, attributes))
         tiles.append(step.result)
     return chain
 
@@ -258,10 +278,6 @@ def _kind(row: Operator) -> str:
     if row.rule in ("row_reduction", "column_reduction"):
         return "reduction"
     return row.rule if row.rule in ("elementwise", "cast") else "shape"
-
-
-def _inexact_sum(step: Step, tiles: Sequence[TileType]) -> bool:
-    return step.operator in SUMS and tiles[step.operands[0]].dtype.is_float
 
 
 @st.composite
