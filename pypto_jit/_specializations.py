@@ -152,6 +152,7 @@ class Specializations:
     def _add(self, key: Key, made: Specialization) -> None:
         with self._lock:
             made.used = next(self._ticks)
+            made.counted = made.first_calls
             self._held.setdefault(key, []).append(made)
             self._misses += 1
             self._making.pop(key, None)
@@ -166,12 +167,12 @@ class Specializations:
         excess = len(held) + 1 - self._most
         if excess <= 0:
             return []
-        now = next(self._ticks)
-        for _, each in held:
-            calls = each.program.calls
-            if calls != each.counted:
-                each.counted, each.used = calls, now
-        oldest = sorted(held, key=lambda entry: entry[1].used)[:excess]
+        calls = {id(each): each.program.calls for _, each in held}
+        held.sort(key=lambda entry: (calls[id(entry[1])] != entry[1].counted, entry[1].used))
+        oldest, kept = held[:excess], held[excess:]
+        for _, each in kept:
+            if calls[id(each)] != each.counted:
+                each.counted, each.used = calls[id(each)], next(self._ticks)
         for key, each in oldest:
             remaining = [other for other in self._held[key] if other is not each]
             if remaining:

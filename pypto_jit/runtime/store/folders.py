@@ -70,7 +70,7 @@ def save_program(
         files[SHARED] = program.shared
     if program.assembly is not None:
         files[about["assembly"]] = program.assembly.encode("utf-8", "surrogateescape")
-    staging = path.parent / f".{path.name}.partial"
+    staging = path.parent / f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
         if path.is_dir() and not any(path.iterdir()):
             path.rmdir()
