@@ -1,6 +1,7 @@
 """Write tile kernels for Huawei's PTO machine in Python; run them on any CPU, at native speed."""
 
-from pypto_jit._jit import Kernel, interpret, jit
+from pypto_jit._jit import interpret, jit
+from pypto_jit._kernel import Kernel
 from pypto_jit._specializations import CacheInfo
 from pypto_jit._texts import compile
 from pypto_jit.errors import (

@@ -7,8 +7,11 @@ Harness fields (``rtol``, ...) are set aside: they mean nothing to any entry poi
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
+from typing import Any, NamedTuple
 
+from pypto_jit._cached import key_options
+from pypto_jit._outputs import is_asked
 from pypto_jit.errors import OptionError
 from pypto_jit.options import (
     FIELDS,
@@ -16,6 +19,7 @@ from pypto_jit.options import (
     MemoryPlanner,
     OptimizationStrategy,
     RunConfig,
+    RunOptions,
     parse_platform,
 )
 
@@ -26,6 +30,45 @@ LOWER = frozenset({"arch", "execution_mode", "verification_level", "emit_source_
 INTERPRET = frozenset({"arch", "execution_mode"})
 
 _SEVERAL_CHOICES = {"verification_level": 1, "opt_level": 3}
+
+
+class Accepted(NamedTuple):
+    """A config whose compile half can be honoured, as the consumers see it.
+
+    Attributes:
+        options: its compile half.
+        run: its run half.
+        key: what of the options is part of a specialization's key.
+        asked: whether anything is to be written.
+    """
+
+    options: CompileOptions
+    run: RunOptions
+    key: tuple[Hashable, ...]
+    asked: bool
+
+
+class Acceptance:
+    """Accepts the configs of one kernel's calls. Calls in a row that give the same one find it accepted."""
+
+    def __init__(self) -> None:
+        self._latest: tuple[dict[str, Any], Accepted] | None = None
+
+    def accept(self, config: RunConfig) -> Accepted:
+        """The config as accepted.
+
+        Raises:
+            OptionError: an option that no compile can honour.
+        """
+        latest = self._latest
+        if latest is not None and latest[0] == vars(config):
+            return latest[1]
+        options = config.compile_options()
+        check_compile(options)
+        key = tuple(key_options(options).values())
+        accepted = Accepted(options, config.run_options(), key, is_asked(options))
+        self._latest = (dict(vars(config)), accepted)
+        return accepted
 
 
 def check_only(config: RunConfig, entry: str, honoured: Collection[str]) -> None:

@@ -267,8 +267,12 @@ def _describe(request: Request, traced: Traced, target: Target) -> Module:
         "pipeline": " ".join(stage_names()).encode(),
         "options": dict(request.key.parts)["options"],
     }
-    text = traced.module.operation.get_asm(enable_debug_info=True, use_local_scope=True)
-    return describe_module(request, text, sections)
+    return describe_module(request, _located_text(traced.module), sections)
+
+
+def _located_text(module: ir.Module) -> str:
+    """A module with its locations, each where it is used."""
+    return str(module.operation.get_asm(enable_debug_info=True, use_local_scope=True))
 
 
 def lower_kernel(function: FunctionType, arguments: Arguments, options: CompileOptions) -> Stages:
@@ -281,8 +285,9 @@ def lower_kernel(function: FunctionType, arguments: Arguments, options: CompileO
     with borrowed_context() as context:
         traced = trace(function, arguments, target, context)
         origin = Span(function.__code__.co_filename, function.__code__.co_firstlineno)
-        text = traced.module.operation.get_asm(enable_debug_info=True, use_local_scope=True)
-        source = Source(function.__name__, text, traced.parameters, traced.returns, origin, target.name)
+        source = Source(
+            function.__name__, _located_text(traced.module), traced.parameters, traced.returns, origin, target.name
+        )
         lowered = lower_traced(traced, target, options, Clock(), observation)
     texts = {**observation.texts, "pto": lowered.assembly or "", "llvm": lowered.text}
     return Stages({name: texts[name] for name in stage_names()}, lowered.error, source)

@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from pypto_jit._acceptance import INTERPRET, LOWER, check_compile, check_only
-from pypto_jit._cached import Compiled, compile_cached, key_options
+from pypto_jit._acceptance import INTERPRET, LOWER, Acceptance, Accepted, check_compile, check_only
+from pypto_jit._cached import Compiled, compile_cached
 from pypto_jit._declaration import check_kernel, declared_parameters
-from pypto_jit._outputs import check_outputs, is_asked, plain, to_observe, write_outputs
+from pypto_jit._kernel import Kernel
+from pypto_jit._outputs import check_outputs, plain, to_observe, write_outputs
 from pypto_jit._specializations import CacheInfo, Specialization, Specializations
 from pypto_jit.errors import DecoratorError, PyptoError
 from pypto_jit.options import CompileOptions, RunConfig
@@ -36,37 +37,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-
-
-class Kernel(Protocol[P, R_co]):
-    """A jitted function: called as it was written, and with these besides."""
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
-
-    def lower(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Stages:
-        """The text of the kernel at each stage, for these arguments."""
-        ...
-
-    def compile(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> CompiledProgram:
-        """The compiled program for these arguments, without running it."""
-        ...
-
-    def interpret(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Any:
-        """Run in NumPy, operation by operation."""
-        ...
-
-    def cache_info(self) -> CacheInfo:
-        """How often calls found a specialization."""
-        ...
-
-    def explain_last_miss(self) -> str:
-        """What the last call that found no specialization has that the nearest one has not."""
-        ...
-
-    def cache_clear(self) -> None:
-        """Forget every specialization."""
-        ...
 
 
 class JitFunction:
@@ -84,9 +54,9 @@ class JitFunction:
         self._caller = GeneratedCaller(original, self._call)
         # Binds arguments as a call would, and returns them.
         self._collect = GeneratedCaller(original, lambda *bound: bound).function
-        self._options = self._config.compile_options()
+        self._acceptance = Acceptance()
+        self._default: Accepted | None = None
         self._specializations = Specializations(original.__name__, self._forget)
-        self._accepted = False
         self._hot = HotPaths()
         self._lock = threading.Lock()
         self.function = functools.update_wrapper(self._caller.function, original)
@@ -133,9 +103,10 @@ class JitFunction:
         return self._config if config is None else take_config(config)
 
     def _run(self, call: BoundCall, config: RunConfig) -> Any:
-        check_run(config.run_options(), self.original.__name__)
+        accepted = self._accept(config)
+        check_run(accepted.run, self.original.__name__)
         try:
-            specialization, _ = self._specialize(call, config, first_calls=1)
+            specialization, _ = self._specialize(call, accepted, first_calls=1)
         except Exception:
             if call.writes_nothing:
                 # No tile has a zero extent; but there is nothing to compute either.
@@ -202,13 +173,22 @@ class JitFunction:
 
     # Specializations
 
-    def _specialize(self, call: BoundCall, config: RunConfig, first_calls: int) -> tuple[Specialization, Path | None]:
+    def _accept(self, config: RunConfig) -> Accepted:
+        if config is not self._config:
+            return self._acceptance.accept(config)
+        if self._default is None:
+            self._default = self._acceptance.accept(config)
+        return self._default
+
+    def _specialize(self, call: BoundCall, accepted: Accepted, first_calls: int) -> tuple[Specialization, Path | None]:
         """The specialization for a call, and the folder that the options ask for; both made if need be."""
-        options = self._options if config is self._config else config.compile_options()
-        if options is not self._options or not self._accepted:
-            check_compile(options)
+        options, key = accepted.options, (*accepted.key, *call.key)
+        if accepted.asked:
             check_outputs(options)
-            self._accepted = self._accepted or options is self._options
+        else:
+            found = self._specializations.find(key)
+            if found is not None:
+                return found, None
         observed: list[Observation] = []
 
         def compile_observed() -> Compiled:
@@ -227,9 +207,8 @@ class JitFunction:
                 compile_observed()
             return observed[0]
 
-        key = (*key_options(options).values(), *call.key)
         found = self._specializations.find_or_make(key, call.arguments, options, make)
-        return found, write_outputs(found.program, options, observe) if is_asked(options) else None
+        return found, write_outputs(found.program, options, observe) if accepted.asked else None
 
     def _compile(self, call: BoundCall, options: CompileOptions) -> Compiled:
         return compile_cached(self.original, call.arguments, options)
@@ -272,9 +251,10 @@ class JitFunction:
         """The compiled program for these arguments: see `Kernel.compile`."""
         with _blaming_the_caller():
             call, config = self._bind(args, kwargs)
-            specialization, folder = self._specialize(call, config, first_calls=0)
+            accepted = self._accept(config)
+            specialization, folder = self._specialize(call, accepted, first_calls=0)
             program = specialization.program
-            return program if folder is None else program.written_to(folder, config.compile_options())
+            return program if folder is None else program.written_to(folder, accepted.options)
 
     def interpret(self, *args: Any, **kwargs: Any) -> Any:
         """Run in NumPy: see `Kernel.interpret`."""

@@ -5,9 +5,16 @@ from __future__ import annotations
 import dataclasses
 
 from pypto_jit.errors import ArgumentError, LaunchError, OptionError
-from pypto_jit.options import CompileOptions, ExecutionMode, RunConfig, RunOptions, parse_platform
+from pypto_jit.options import CompileOptions, DfxOptions, ExecutionMode, RunConfig, RunOptions, parse_platform
 
 _ON_THE_CPU = "the CPU runtime has no such thing"
+_NO_PROFILING = DfxOptions()
+# Run options that only a device has a meaning for, and their defaults.
+_OF_THE_DEVICE = {
+    field.name: field.default
+    for field in dataclasses.fields(RunOptions)
+    if field.name not in ("platform", "threads", "dfx")
+}
 
 
 def take_config(config: object) -> RunConfig:
@@ -34,13 +41,11 @@ def check_run(options: RunOptions, kernel: str) -> None:
         OptionError: the option is of the device's runtime.
     """
     check_platform(options.platform, kernel)
-    default = RunOptions()
-    for field in dataclasses.fields(options):
-        value = getattr(options, field.name)
-        if field.name in ("platform", "threads", "dfx") or value == getattr(default, field.name):
-            continue
-        raise OptionError(f"{field.name}: {_ON_THE_CPU}", found=f"{field.name}={value!r}", hint="leave it out")
-    if options.dfx.any():
+    for name, default in _OF_THE_DEVICE.items():
+        value = getattr(options, name)
+        if value != default:
+            raise OptionError(f"{name}: {_ON_THE_CPU}", found=f"{name}={value!r}", hint="leave it out")
+    if options.dfx != _NO_PROFILING:
         asked = [f.name for f in dataclasses.fields(options.dfx) if getattr(options.dfx, f.name)]
         raise OptionError(f"profiling of a launch: {_ON_THE_CPU}", found=", ".join(asked), hint="leave it out")
 
