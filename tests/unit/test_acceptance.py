@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
@@ -52,6 +53,12 @@ def test_run_options_are_not_for_users(entry):
 def test_the_values_cover_the_run_half():
     assert set(VALUES) == {name for name, (view, _) in FIELDS.items() if view in ("run", "dfx")}
     assert set(HARNESS) == {name for name, (view, _) in FIELDS.items() if view == "harness"}
+
+
+def test_every_field_is_documented():
+    page = (Path(__file__).parents[2] / "docs" / "options.md").read_text()
+    assert [name for name in FIELDS if f"`{name}`" not in page] == []
+    assert [f.name for f in dataclasses.fields(CompileOptions) if f"`{f.name}`" not in page] == []
 
 
 @pytest.mark.parametrize("field", VALUES)
