@@ -70,12 +70,27 @@ def run(example: Example, folder: Path) -> tuple[list[str], bool]:
     return row, right
 
 
+def readable(assembly: str) -> str:
+    """Assembly for the eye: without locations and comments, and types in ptoas's short spelling."""
+    plain = re.sub(r" loc\(.*?\)| // .*", "", assembly)
+    tile = (
+        r"!pto\.tile_buf<loc=(\w+), dtype=(\w+), rows=(\d+), cols=(\d+), v_row=([\d?]+), v_col=([\d?]+), "
+        r"blayout=row_major, slayout=none_box, fractal=512, pad=0>"
+    )
+
+    def short(m: re.Match[str]) -> str:
+        valid = "" if m.group(3, 4) == m.group(5, 6) else f", valid={m[5]}x{m[6]}"
+        return f"!pto.tile_buf<{m[1]}, {m[3]}x{m[4]}x{m[2]}{valid}>"
+
+    return re.sub(tile, short, plain)
+
+
 def show(console: Console, example: Example) -> None:
     """One kernel's Python beside its PTO assembly."""
     inputs, out = example.arguments()
     program = example.kernel.compile(*inputs, out)
     source = inspect.getsource(inspect.unwrap(example.kernel))
-    assembly = "\n".join(line.split(" loc(")[0] for line in (program.assembly or "").splitlines())
+    assembly = readable(program.assembly or "")
     width = max(40, console.width // 2 - 2)
     console.print(
         Columns(

@@ -1,7 +1,7 @@
 """One family of errors, each with a stable code, the user's line, what was found, what was expected and what to do.
 
-A leaf module. Every error the package raises on purpose derives from `PyptoError`; an exception raised by the user's own
-code while it is traced passes through unchanged.
+A leaf module. Every error the package raises on purpose derives from `PyptoError`; an exception raised by the user's
+own code while it is traced passes through unchanged.
 """
 
 from __future__ import annotations

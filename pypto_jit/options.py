@@ -300,7 +300,7 @@ def _level(name: str, value: object, most: int, *, true: int) -> int:
     return int(value)
 
 
-def _ring(name: str, value: object, *, least: int, power_of_two: bool = True, most: int | None = None) -> None:
+def _ring(name: str, value: Any, *, least: int, power_of_two: bool = True, most: int | None = None) -> None:
     if value is None:
         return
     entries = value if isinstance(value, (list, tuple)) else [value]

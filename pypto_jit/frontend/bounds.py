@@ -72,9 +72,7 @@ def at_most(left: int | Scalar, right: int | Scalar) -> bool:
     """Whether one index is known, from the loops around it, never to exceed another."""
     try:
         # A minimum stays below a value as soon as one of its terms does, and above it only where all of them do.
-        return all(
-            any(_largest(low.plus(high, -1)) <= 0 for low in _minimum(left)) for high in _minimum(right)
-        )
+        return all(any(_largest(low.plus(high, -1)) <= 0 for low in _minimum(left)) for high in _minimum(right))
     except (_NotDerivable, _NeverRuns):
         return False
 
