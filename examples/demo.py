@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 import os
 import tempfile
 import time

@@ -3,7 +3,7 @@
 Passes and checks read these rows; none asks which architecture it compiles for. A leaf module.
 
 Sources: pto-isa ``include/pto/common/buffer_limits.hpp`` (capacities; on a2a3 the top 8 KiB of the unified buffer
-belong to the backend, pto-isa issue 170), the ptoas v0.57 verifier (alignments), PyPTO's documented move and cast tables.
+belong to the backend, pto-isa issue 170), the ptoas v0.57 verifier (alignments), PyPTO's documented moves and casts.
 """
 
 from __future__ import annotations
