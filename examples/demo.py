@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import re
 import os
+import re
 import tempfile
 import time
 from pathlib import Path
