@@ -118,10 +118,10 @@ def load(tmp_path: Path, text: str, name: str = "user_kernels"):
     linecache.clearcache()
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    # Not through a .pyc: two texts of one length, written within a second, look alike to it.
+    exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)
     return module
 
 
