@@ -1,4 +1,4 @@
-"""What every test runs under: no kernel is found in, or left in, the user's cache; examples take what time they take."""
+"""What every test runs under: no kernel is found in, or left in, the user's cache; no example is timed."""
 
 import os
 
