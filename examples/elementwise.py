@@ -55,18 +55,42 @@ def activation(function):
     return kernel
 
 
+def sigmoid_gelu(x: pl.Tile) -> pl.Tile:
+    """x * sigmoid(1.702 x), the cheap approximation of gelu. A helper: plain Python, traced into its caller."""
+    return x * pl.recip(pl.exp(x * -1.702) + 1.0)
+
+
 silu = activation(pl.silu)
 gelu = activation(pl.gelu)
+fast_gelu = activation(sigmoid_gelu)
+
+
+def gated(function):
+    """A kernel for function(gate) * up."""
+
+    @pypto.jit
+    def kernel(gate: pl.Tensor, up: pl.Tensor, out: pl.Out[pl.Tensor]):
+        rows, cols = gate.shape
+        block = rows_per_tile(rows, cols)
+        for i in pl.parallel(0, rows, block):
+            valid = [pl.min(block, rows - i), cols]
+            g = pl.load(gate, [i, 0], [block, cols], valid_shape=valid)
+            u = pl.load(up, [i, 0], [block, cols], valid_shape=valid)
+            pl.store(function(g) * u, [i, 0], out)
+        return out
+
+    return kernel
+
+
+swiglu = gated(pl.silu)
+geglu = gated(sigmoid_gelu)
 
 
 @pypto.jit
-def swiglu(gate: pl.Tensor, up: pl.Tensor, out: pl.Out[pl.Tensor]):
-    """silu(gate) * up."""
-    rows, cols = gate.shape
-    block = rows_per_tile(rows, cols)
-    for i in pl.parallel(0, rows, block):
-        valid = [pl.min(block, rows - i), cols]
-        g = pl.load(gate, [i, 0], [block, cols], valid_shape=valid)
-        u = pl.load(up, [i, 0], [block, cols], valid_shape=valid)
-        pl.store(pl.silu(g) * u, [i, 0], out)
+def concat(left: pl.Tensor, right: pl.Tensor, out: pl.Out[pl.Tensor]):
+    """[left | right]: columns side by side, [M, A] and [M, B] to [M, A + B]."""
+    rows = left.shape[0]
+    a = pl.load(left, [0, 0], [rows, left.shape[1]])
+    b = pl.load(right, [0, 0], [rows, right.shape[1]])
+    pl.store(pl.concat(a, b), [0, 0], out)
     return out

@@ -46,3 +46,15 @@ def linear_relu(x: pl.Tensor, w: pl.Tensor, bias: pl.Tensor, out: pl.Out[pl.Tens
             row = pl.load(bias, [0, j], [1, N], valid_shape=[1, pl.min(N, cols - j)])
             pl.store(pl.relu(pl.col_expand_add(product(x, w, i, j), row)), [i, j], out)
     return out
+
+
+@pypto.jit
+def matmul_bias(a: pl.Tensor, b: pl.Tensor, bias: pl.Tensor, out: pl.Out[pl.Tensor]):
+    """a @ b + bias, [M, K] @ [K, N] + [1, N]: the cube starts each accumulator from the bias."""
+    rows, depth = a.shape
+    cols = b.shape[1]
+    left = pl.load(a, [0, 0], [rows, depth], target_memory=pl.Mem.Mat)
+    right = pl.load(b, [0, 0], [depth, cols], target_memory=pl.Mem.Mat)
+    start = pl.load(bias, [0, 0], [1, cols], target_memory=pl.Mem.Mat)
+    pl.store(pl.matmul_bias(left, right, start), [0, 0], out)
+    return out
