@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from examples import attention, elementwise, matmul, normalization
+from examples import attention, elementwise, flash_attention, matmul, normalization
 
 
 @dataclass(frozen=True)
@@ -151,5 +151,13 @@ EXAMPLES: tuple[Example, ...] = (
     ),
     Example(
         "attention", attention.attention, _normal((200, 64), (333, 64), (333, 64)), _attention, ((200, 64), _F32), 1e-5
+    ),
+    Example(
+        "flash attention fp16",
+        flash_attention.flash_attention,
+        _normal((64, 128), (1024, 128), (1024, 128), dtype=_F16),
+        _attention,
+        ((64, 128), _F32),
+        2e-3,  # the weights are rounded to FP16 for the second product
     ),
 )

@@ -13,13 +13,17 @@ import pypto_jit as pypto
 PLATFORMS = ("a2a3sim", "a5sim")
 
 
-def run(call: Any, arguments: Sequence[Any], results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """What a call leaves in its results, which start full of a value that no kernel here computes."""
-    for result in results:
-        result.fill_(77)
+def blank(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """An output, full of a value that no kernel here computes."""
+    return torch.full(shape, 77, dtype=dtype)
+
+
+def results(call: Any, arguments: Sequence[Any], outputs: Sequence[int]) -> list[torch.Tensor]:
+    """What a call leaves in its outputs; the arguments themselves stay as they are."""
+    own = [a.clone() if isinstance(a, torch.Tensor) else a for a in arguments]
     with torch.no_grad():
-        call(*arguments)
-    return [result.clone() for result in results]
+        call(*own)
+    return [own[k] for k in outputs]
 
 
 def check(
@@ -35,24 +39,23 @@ def check(
 
     Args:
         kernel: the jitted function.
-        arguments: of the call; those that ``expected`` names are outputs.
-        expected: by position of an output, what it holds after the call.
+        arguments: of the call.
+        expected: by the position of a tensor, what it holds after the call.
         tolerance: both the relative and the absolute one (0: equal).
         interpreted: whether to run it in the NumPy interpreter, too.
         refused: what the error says that the assembly is refused with; None where there is assembly.
     """
-    outputs = [arguments[k] for k in expected]
     calls = {p: lambda *a, p=p: kernel(*a, config=pypto.RunConfig(platform=p)) for p in PLATFORMS}
     if interpreted:
         calls["interpreted"] = kernel.interpret
     for name, call in calls.items():
-        for k, (found, right) in enumerate(zip(run(call, arguments, outputs), expected.values(), strict=True)):
+        for k, found in zip(expected, results(call, arguments, list(expected)), strict=True):
             torch.testing.assert_close(
-                found.to(right.dtype),
-                right,
+                found.to(expected[k].dtype),
+                expected[k],
                 rtol=tolerance,
                 atol=tolerance,
-                msg=lambda m, k=k, n=name: f"{n}, output {k}: {m}",
+                msg=lambda text, k=k, name=name: f"{name}, argument {k}: {text}",
             )
     for platform in PLATFORMS:
         program = kernel.compile(*arguments, config=pypto.RunConfig(platform=platform))

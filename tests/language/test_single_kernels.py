@@ -1,4 +1,4 @@
-"""One kernel on one core: the examples on the small shapes they are usually shown with, in every way they can be run."""
+"""One kernel on one core: examples on the small shapes that they are usually shown with, run in every way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from examples.catalog import EXAMPLES
-from tests.workloads import check
+from tests.workloads import blank, check
 
 BY_NAME = {example.name: example for example in EXAMPLES}
 # The example, and the shapes of inputs and output.
@@ -37,4 +37,11 @@ def test_an_example_agrees_with_torch(name, shapes, result):
     inputs = [torch.randn(shape, generator=generator) for shape in shapes]
     right = example.reference(*(x.double() for x in inputs)).float()
     tolerance = 1e-3 if "mat" in name or "linear" in name else 1e-5
-    check(example.kernel, [*inputs, torch.empty(result)], {len(inputs): right}, tolerance)
+    check(example.kernel, [*inputs, blank(*result)], {len(inputs): right}, tolerance)
+
+
+def test_flash_attention_over_sixteen_blocks_of_keys():
+    example = BY_NAME["flash attention fp16"]
+    inputs, out = example.arguments(3)
+    right = example.expected(inputs).float()
+    check(example.kernel, [*inputs, out], {3: right}, example.tolerance)
