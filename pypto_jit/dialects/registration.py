@@ -20,6 +20,20 @@ _TYPES = {
         "tile_buf": ("space", "dtype", "shape", "valid", "layout", "box"),
     },
 }
+# Operations of ``pypto`` that are not operators of the table: name -> (operands, results), each with its constraint.
+# ``lowering.passes.outline`` says what those of tasks mean.
+_STRUCTURE_OF_VALUES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
+    # The extent of a tensor (attribute axis) that is only known at run time.
+    "dim": ([("tensor", "base @pypto::@tensor")], [("extent", "is index")]),
+    "create_tensor": ([("extents", "variadic is index")], [("tensor", "base @pypto::@tensor")]),
+    "view": (
+        [("tensor", "base @pypto::@tensor"), ("numbers", "variadic is index")],
+        [("view", "base @pypto::@tensor")],
+    ),
+    "submit": ([("dependencies", "variadic is index")], [("task", "is index")]),
+    "access": ([("tensor", "base @pypto::@tensor"), ("corners", "variadic is index")], []),
+    "call": ([("arguments", "variadic any")], []),
+}
 _OPERAND_TYPES = {"tile": "base @pypto::@tile", "tensor": "base @pypto::@tensor"}
 
 # Operations of ``pto`` that are not instructions of the table: name -> (operands, results). A trailing * is variadic.
@@ -82,8 +96,7 @@ def irdl_text() -> str:
             parts.append("    irdl.parameters(" + ", ".join(f"{p}: %{p}" for p in parameters) + ")\n  }")
         if dialect == "pypto":
             parts.extend(_value_operation(row) for row in ROWS)
-            # The extent of a tensor (attribute axis) that is only known at run time.
-            parts.append(_operation("dim", [("tensor", "base @pypto::@tensor")], [("extent", "is index")]))
+            parts.extend(_operation(name, *sides) for name, sides in _STRUCTURE_OF_VALUES.items())
         else:
             parts.extend(_structure_operation(name) for name in STRUCTURE)
             parts.extend(_instruction_operation(name) for name in INSTRUCTIONS)

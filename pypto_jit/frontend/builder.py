@@ -16,10 +16,12 @@ from pypto_jit.errors import ArgumentError, ControlFlowError, PyptoError, Source
 from pypto_jit.frontend.arithmetic import Arithmetic
 from pypto_jit.frontend.bounds import at_most
 from pypto_jit.frontend.rewrite import Rewriter, is_rewritten
+from pypto_jit.frontend.tasks import Tasks
+from pypto_jit.frontend.tensors import Tensors
 from pypto_jit.frontend.valid import valid_extents
 from pypto_jit.language.location import Positions, frame_span, is_internal, positions, user_frame
 from pypto_jit.language.scalars import Scalar
-from pypto_jit.language.tracing import Trace
+from pypto_jit.language.tracing import Task, Trace
 from pypto_jit.language.values import Tensor, Tile
 from pypto_jit.targets import Target
 
@@ -78,6 +80,8 @@ class Builder(Trace):
         self._positions: dict[int, tuple[Positions, CodeType]] = {}
         self._unknown = ir.Location.unknown(context)
         self._arithmetic = Arithmetic(self)
+        self._tasks = Tasks(self)
+        self._made = Tensors(self)
 
     # Places
 
@@ -142,7 +146,7 @@ class Builder(Trace):
         region = operand.region
         if region.open and region in self.regions:
             return operand.handle
-        kind = "scalar" if isinstance(operand, Scalar) else "tile"
+        kind = "scalar" if isinstance(operand, Scalar) else "tensor" if isinstance(operand, Tensor) else "tile"
         if not hasattr(region, "what") or region.span is None:
             raise UndefinedError(f"this {kind} belongs to another kernel", span=self.span(), found=operand)
         raise UndefinedError(
@@ -275,6 +279,50 @@ class Builder(Trace):
             )
         assert tensor.type is not None
         return tensor.type.shape
+
+    def create_tensor(self, shape: Sequence[int | Scalar], dtype: DType, initial: float | None) -> Tensor:
+        return self._made.create(shape, dtype, initial)
+
+    def slice(
+        self,
+        tensor: Tensor,
+        offsets: Sequence[int | Scalar],
+        shape: Sequence[int],
+        valid: Sequence[int | Scalar],
+        axes: Sequence[int],
+    ) -> Tensor:
+        return self._made.slice(tensor, offsets, shape, valid, axes)
+
+    def permute(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
+        return self._made.permute(tensor, axes)
+
+    def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+        return self._made.reshape(tensor, shape)
+
+    # Tasks
+
+    @property
+    def task(self) -> Task | None:
+        """The task being traced."""
+        return self._tasks.current
+
+    def open_task(
+        self,
+        name: str,
+        blocks: int | Scalar = 1,
+        dependencies: Sequence[Scalar] = (),
+        predicate: Scalar | None = None,
+    ) -> Task:
+        return self._tasks.open(name, blocks, dependencies, predicate)
+
+    def close_task(self, task: Task) -> None:
+        self._tasks.close(task)
+
+    def submit(self, dependencies: Sequence[Scalar]) -> Scalar:
+        return self._tasks.submit(dependencies)
+
+    def callee(self, function: Any) -> Any:
+        return self.rewriter.hooks.callee(function)
 
     # Errors
 

@@ -48,6 +48,7 @@ class Rewriter:
     """
 
     def __init__(self, hooks: Any) -> None:
+        self.hooks = hooks
         self._cell = CellType(hooks)
         # By identity: code objects of different files may be equal.
         self._codes: dict[int, tuple[weakref.ref[CodeType], CodeType | None]] = {}

@@ -10,7 +10,7 @@ import difflib
 from typing import Any
 
 from pypto_jit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, UINT8, DType
-from pypto_jit.language import tile
+from pypto_jit.language import system, tasks, tile
 from pypto_jit.language.annotations import InOut, Out, constexpr
 from pypto_jit.language.control import parallel, range
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
@@ -34,6 +34,7 @@ class Mem:
 MemorySpace = Mem
 
 globals().update(FUNCTIONS)
+globals().update({name: getattr(tasks, name) for name in tasks.__all__})
 
 
 def min(*scalars: Any) -> Any:
@@ -84,7 +85,9 @@ __all__ = [
     "sigmoid",
     "silu",
     "softmax",
+    "system",
     "tanh",
     "tile",
 ]
 __all__ += list(FUNCTIONS)
+__all__ += tasks.__all__

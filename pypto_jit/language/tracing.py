@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pypto_jit.dialects.operators import Operator
@@ -18,6 +19,25 @@ if TYPE_CHECKING:
     from pypto_jit.language.values import Tensor, Tile
 
 
+@dataclass
+class Task:
+    """A task being traced: a part of the kernel that runs as a kernel of its own, once for each of its blocks.
+
+    Attributes:
+        name: its author's name for it.
+        id: its TaskId. Where the task has a predicate, it is only known once the task is closed.
+        index: the number of the block, from 0.
+        count: how many blocks there are.
+        span: the user's line that began it.
+    """
+
+    name: str
+    id: Scalar
+    index: Scalar
+    count: int | Scalar
+    span: Span | None
+
+
 class Trace(ABC):
     """A kernel being traced.
 
@@ -26,6 +46,11 @@ class Trace(ABC):
     """
 
     target: Target
+
+    @property
+    @abstractmethod
+    def task(self) -> Task | None:
+        """The task being traced; None outside of tasks."""
 
     @abstractmethod
     def emit(
@@ -75,6 +100,71 @@ class Trace(ABC):
     @abstractmethod
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
         """The static shape of a tensor, with `DYNAMIC` where it is only known at run time."""
+
+    # Tasks
+
+    @abstractmethod
+    def open_task(
+        self,
+        name: str,
+        blocks: int | Scalar = 1,
+        dependencies: Sequence[Scalar] = (),
+        predicate: Scalar | None = None,
+    ) -> Task:
+        """Begin a task: what is recorded until `close_task` runs as a kernel of its own.
+
+        Args:
+            name: part of the name of the kernel.
+            blocks: how many times it runs, with `Task.index` from 0.
+            dependencies: TaskIds of tasks that end before it starts. What it reads and writes is ordered without them.
+            predicate: a BOOL; where it is false when the kernel runs, the task does nothing.
+
+        Raises:
+            TraceError: another task is being traced.
+        """
+
+    @abstractmethod
+    def close_task(self, task: Task) -> None:
+        """End a task. What was made in it has no value any more."""
+
+    @abstractmethod
+    def submit(self, dependencies: Sequence[Scalar]) -> Scalar:
+        """The TaskId of a task that does nothing but wait for others."""
+
+    @abstractmethod
+    def callee(self, function: Any) -> Any:
+        """What to call instead of a function of the user's, so that its control flow is recorded."""
+
+    # Tensors that are no parameters
+
+    @abstractmethod
+    def create_tensor(self, shape: Sequence[int | Scalar], dtype: DType, initial: float | None) -> Tensor:
+        """A new tensor in global memory, of undefined contents where no initial value is given."""
+
+    @abstractmethod
+    def slice(
+        self,
+        tensor: Tensor,
+        offsets: Sequence[int | Scalar],
+        shape: Sequence[int],
+        valid: Sequence[int | Scalar],
+        axes: Sequence[int],
+    ) -> Tensor:
+        """The view of a box of a tensor.
+
+        Args:
+            tensor: which.
+            offsets, shape, valid: of the box, one per dimension of the tensor; its valid part lies in the tensor.
+            axes: the dimensions that the view has; the others have extent 1.
+        """
+
+    @abstractmethod
+    def permute(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
+        """The view of a tensor with its dimensions in another order."""
+
+    @abstractmethod
+    def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+        """The view of a contiguous tensor in another shape."""
 
     @abstractmethod
     def unstaged(self, message: str, hint: str) -> ControlFlowError:

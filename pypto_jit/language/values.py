@@ -21,19 +21,25 @@ class Tensor:
     ``pl.Tensor`` annotates an input, ``pl.Tensor[[16, 32], pl.FP32]`` one of exactly this shape and dtype.
 
     Attributes:
-        name: of the parameter.
+        name: of the parameter; of a view, that of the tensor it shows.
         type: shape, dtype and strides; None for an omitted output whose type is not known yet.
+        root: the tensor that a view shows a part or another form of; None where it is no view.
+        valid: the extents up to which a view lies in its tensor, ints or traced scalars; None where it lies inside.
     """
 
-    __slots__ = ("handle", "name", "region", "type")
+    __slots__ = ("handle", "name", "region", "root", "type", "valid")
 
     is_tensor_annotation = True
 
-    def __init__(self, handle: Any, name: str, type: TensorType | None, region: Any) -> None:
+    def __init__(
+        self, handle: Any, name: str, type: TensorType | None, region: Any, root: Tensor | None = None
+    ) -> None:
         self.handle = handle
         self.name = name
         self.type = type
         self.region = region
+        self.root = root
+        self.valid: tuple[Any, ...] | None = None
 
     def __class_getitem__(cls, item: Any) -> TensorAnnotation:
         return tensor_annotation(item)

@@ -13,6 +13,7 @@ import numpy
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.interpreter import scalars
+from pypto_jit.dialects.interpreter.tensors import STEPS
 from pypto_jit.dialects.interpreter.tiles import MEANINGS, Array, Call, poison
 from pypto_jit.dialects.locations import span_of
 from pypto_jit.dialects.operators import BY_NAME, Operator
@@ -111,8 +112,8 @@ class _Decoder:
         dialect, _, name = operation.name.partition(".")
         operands = [self.slot(operand) for operand in operation.operands]
         results = [self.slot(result) for result in operation.results]
-        if operation.name == "pypto.dim":
-            return _dim_step(operation, operands[0], results[0])
+        if operation.name in STEPS:
+            return STEPS[operation.name](operation, operands, results)
         if dialect == "pypto" and name in MEANINGS:
             return _operator_step(operation, name, operands, results)
         if dialect == "arith":
@@ -165,15 +166,6 @@ def _unknown(operation: ir.Operation) -> InternalError:
     return InternalError(
         f"the interpreter has no meaning for {operation.name}", span=span_of(operation.location), found=str(operation)
     )
-
-
-def _dim_step(operation: ir.Operation, tensor: int, result: int) -> _Step:
-    axis = ir.IntegerAttr(operation.attributes["axis"]).value
-
-    def run(values: _Values) -> None:
-        values[result] = values[tensor].shape[axis]
-
-    return run
 
 
 def _operator_step(operation: ir.Operation, name: str, operands: list[int], results: list[int]) -> _Step:
