@@ -125,6 +125,33 @@ class ModuleText:
         self.lines.append(self.indent + "}" + (" {pypto.parallel}" if parallel else ""))
         loop.results = [Value(f"{result}#{k}", v.type) for k, v in enumerate(carried)]
 
+    @contextmanager
+    def repeat(self, upper: Value | int, carried: Sequence[Value] = ()) -> Iterator[Loop]:
+        """As `loop`, from 0 in steps of 1, as an ``scf.while`` that carries its index and whether to go on."""
+        limit, zero, one = self.index(upper), self.constant(0), self.constant(1)
+        first = self.emit(f"arith.cmpi slt, {zero.name}, {limit.name} : index", "i1")
+        self.count += 1
+        n, result = self.count, f"%l{self.count}"
+        loop = Loop(Value(f"%i{n}", "index"), [Value(f"%a{n}_{k}", v.type) for k, v in enumerate(carried)])
+        inside = [loop.index, *loop.carried]
+        types = ", ".join(str(v.type) for v in inside)
+        pairs = [f"%g{n} = {first.name}", f"%b{n} = {zero.name}"]
+        pairs += [f"%b{n}_{k} = {v.name}" for k, v in enumerate(carried)]
+        passed = ", ".join(pair.partition(" ")[0] for pair in pairs[1:])
+        head = f"{result}:{len(inside)} = scf.while ({', '.join(pairs)}) : (i1, {types}) -> ({types})"
+        self.lines += [f"{self.indent}{head} {{", f"{self.indent}  scf.condition(%g{n}) {passed} : {types}"]
+        arguments = ", ".join(f"{v.name}: {v.type}" for v in inside)
+        self.lines += [f"{self.indent}}} do {{", f"{self.indent}^bb0({arguments}):"]
+        outer, self.indent = self.indent, self.indent + "  "
+        yield loop
+        following = self.arith("addi", loop.index, one)
+        again = self.emit(f"arith.cmpi slt, {following.name}, {limit.name} : index", "i1")
+        names = ", ".join(v.name for v in (again, following, *loop.yields))
+        self.lines.append(f"{self.indent}scf.yield {names} : i1, {types}")
+        self.indent = outer
+        self.lines.append(self.indent + "}")
+        loop.results = [Value(f"{result}#{k + 1}", v.type) for k, v in enumerate(carried)]
+
     def __str__(self) -> str:
         names = ", ".join(f'"p{k}"' for k in range(len(self.parameters)))
         signature = ", ".join(f"{p.name}: {p.type}" for p in self.parameters)

@@ -13,7 +13,7 @@ from pypto_jit.lowering.layouts import as_row, buffer_type, transposed
 from pypto_jit.lowering.liveness import Interference
 from pypto_jit.lowering.padding import padded_alike
 from pypto_jit.lowering.spans import span_of_location
-from pypto_jit.lowering.tree import Body, Node, carried
+from pypto_jit.lowering.tree import LOOPS, Body, Node, carried
 from pypto_jit.targets import Space, Target
 
 Extents = tuple[ir.Value | None, ir.Value | None]
@@ -212,7 +212,7 @@ class Buffers:
 
     def _share(self, body: Body) -> None:
         nodes = list(body.walk())
-        loops = [phi for node in nodes if node.name == "scf.for" for phi in carried(node) if self.is_tile(phi[1])]
+        loops = [phi for node in nodes if node.name in LOOPS for phi in carried(node) if self.is_tile(phi[1])]
         for _, argument, _, result in loops:
             self._interference.unite(argument, result)
         for node in nodes:

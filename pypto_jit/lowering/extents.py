@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.lowering.slices import Program
-from pypto_jit.lowering.tree import Node, carried
+from pypto_jit.lowering.tree import LOOPS, Node, carried, carried_position
 from pypto_jit.lowering.types import TypeTable
 
 
@@ -67,7 +67,7 @@ class ValidExtents:
         body = self._program.holder[value]
         owner = body.owner
         assert owner is not None
-        initial, _, yielded, _ = carried(owner)[body.arguments.index(value) - 1]
+        initial, _, yielded, _ = carried(owner)[carried_position(owner, value)]
         found = self._known[value] = self.of(initial)
         if self.of(yielded) != found:
             raise UnknownExtentError
@@ -75,8 +75,8 @@ class ValidExtents:
 
     def _of_result(self, node: Node, value: ir.Value) -> Pair:
         position = node.results.index(value)
-        if node.name == "scf.for":
-            return self.of(node.bodies[0].arguments[position + 1])
+        if node.name in LOOPS:
+            return self.of(carried(node)[position][1])
         first, *others = (self.of(body.terminator.operands[position]) for body in node.bodies)
         if any(other != first for other in others):
             raise UnknownExtentError

@@ -17,10 +17,10 @@ from pypto_jit.dialects.types import (
 )
 from pypto_jit.errors import AssemblyError
 from pypto_jit.lowering.attributes import described_arguments, parameters
-from pypto_jit.lowering.tree import constant
+from pypto_jit.lowering.tree import constant, is_flagged
 from pypto_jit.signature import ParamInfo, TensorSpec
 
-_TRACED = frozenset({"func.return", "scf.for", "scf.if", "scf.yield"})
+_TRACED = frozenset({"func.return", "scf.for", "scf.while", "scf.if", "scf.yield", "scf.condition"})
 
 
 def functions(module: ir.Module) -> list[ir.Operation]:
@@ -72,6 +72,13 @@ def _check_operations(function: ir.Operation) -> None:
             raise AssemblyError("a kernel has no such operation", span=span_of(op.location), found=op.name)
         if op.name == "pypto.load":
             _check_load(op)
+        elif op.name == "scf.while" and not is_flagged(op):
+            raise AssemblyError(
+                "a loop's first region only passes on what the loop carries",
+                span=span_of(op.location),
+                expected="scf.condition(%go) %a, %b on the region's arguments, in their order",
+                hint="carry the condition: compute it before the loop, and at the end of the second region",
+            )
 
 
 def _check_load(op: ir.Operation) -> None:

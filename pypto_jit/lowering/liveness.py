@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pypto_jit._mlir import ir
-from pypto_jit.lowering.tree import Body, Node, carried
+from pypto_jit.lowering.tree import LOOPS, Body, Node, carried
 
 Live = set[ir.Value]
 
@@ -82,7 +82,7 @@ class Interference:
     def _block(self, body: Body, live_out: Live, yielded: tuple[ir.Value, ...] | list[ir.Value]) -> Live:
         live = live_out.union(self._roots(list(yielded)))
         for node in reversed(body.nodes):
-            if node.name == "scf.for":
+            if node.name in LOOPS:
                 live = self._loop(node, live)
             elif node.name == "scf.if":
                 live = self._branch(node, live)

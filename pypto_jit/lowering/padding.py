@@ -9,7 +9,7 @@ from __future__ import annotations
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TileBufType, TileType
 from pypto_jit.lowering.layouts import buffer_type
-from pypto_jit.lowering.tree import Body, Node, carried
+from pypto_jit.lowering.tree import LOOPS, Body, Node, carried
 from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import ROW_ALIGNMENT, Space, Target
 
@@ -53,7 +53,7 @@ class _Alike:
                 self.kept.update((node.operands[0], node.results[0]))
         elif node.name == "pypto.move":
             self._unite(node.operands[0], node.results[0])
-        elif node.name == "scf.for":
+        elif node.name in LOOPS:
             for initial, argument, yielded, result in carried(node):
                 for value in (argument, yielded, result):
                     self._unite(initial, value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from pypto_jit._mlir import ir
-from pypto_jit.lowering.tree import Body, Node, carried
+from pypto_jit.lowering.tree import LOOPS, Body, Node, carried, carried_position
 
 
 class Program:
@@ -37,7 +37,7 @@ class Program:
         found: list[Node] = []
         owner = node.body.owner
         while owner is not None:
-            if owner.name == "scf.for":
+            if owner.name in LOOPS:
                 found.insert(0, owner)
             owner = owner.body.owner
         return found
@@ -90,12 +90,21 @@ class Slice:
         if node.body.owner is not None:
             self._keep(node.body.owner)
             self.kept.add(node.body.terminator)
-        if node.name == "scf.for":
+        if node.name == "scf.while":
+            self._keep_whole(node)
+        elif node.name == "scf.for":
             self._work += node.operands[:3]
         elif node.name == "scf.if":
             self._work += node.operands[:1]
         for body in node.bodies:
             self.kept.add(body.terminator)
+
+    def _keep_whole(self, node: Node) -> None:
+        """A loop that runs until something in it says so needs all that is in it."""
+        self._work += node.operands
+        for inner in (inner for body in node.bodies for inner in body.walk()):
+            self.kept.add(inner)
+            self._work += [*inner.operands, *inner.results]
 
     def _need(self, value: ir.Value) -> None:
         program = self.program
@@ -113,11 +122,12 @@ class Slice:
             if owner is None:
                 return
             self._keep(owner)
-            self._carry(owner, value, program.holder[value].arguments.index(value) - 1)
+            if owner.name == "scf.for":
+                self._carry(owner, carried_position(owner, value))
             return
         self._keep(maker)
         if maker.name == "scf.for":
-            self._carry(maker, value, maker.results.index(value))
+            self._carry(maker, maker.results.index(value))
         elif maker.name == "scf.if":
             position = maker.results.index(value)
             self._work += [body.terminator.operands[position] for body in maker.bodies]
@@ -126,7 +136,7 @@ class Slice:
             if maker.bodies:
                 self.keep([node for body in maker.bodies for node in body.walk()])
 
-    def _carry(self, loop: Node, value: ir.Value, position: int) -> None:
+    def _carry(self, loop: Node, position: int) -> None:
         if position >= 0:
             initial, argument, yielded, result = carried(loop)[position]
             self._work += [initial, argument, yielded, result]
@@ -187,17 +197,30 @@ class SliceWriter:
     def _node(self, node: Node, point: ir.InsertionPoint) -> None:
         if node.name == "scf.for":
             self._loop(node, point)
+        elif node.name == "scf.while":
+            self._copy(node, point)
         elif node.name == "scf.if":
             self._branch(node, point)
         elif node.name == "scf.yield":
             self._yield(node, point)
         else:
-            copy = node.op.clone(point).operation
-            for k, value in enumerate(node.operands):
-                new = self.values.get(value)
-                if new is not None:
-                    copy.operands[k] = new
-            self.values.update(zip(node.results, copy.results, strict=True))
+            self._copy(node, point)
+
+    def _copy(self, node: Node, point: ir.InsertionPoint) -> None:
+        copy = node.op.clone(point).operation
+        self._rename(copy)
+        self.values.update(zip(node.results, copy.results, strict=True))
+
+    def _rename(self, copy: ir.Operation) -> None:
+        """Let a copy, with what is in it, use the new function's values."""
+        for k, value in enumerate(list(copy.operands)):
+            new = self.values.get(value)
+            if new is not None:
+                copy.operands[k] = new
+        for region in copy.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    self._rename(inner.operation)
 
     def _yield(self, node: Node, point: ir.InsertionPoint) -> None:
         owner = node.body.owner

@@ -7,7 +7,7 @@ from pypto_jit.lowering.cores import CUBE, core_of, crosses
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.memory_order import Accesses
 from pypto_jit.lowering.slices import Program
-from pypto_jit.lowering.tree import Node, carried
+from pypto_jit.lowering.tree import LOOPS, Node, carried
 
 
 class CannotStageError(Exception):
@@ -32,7 +32,10 @@ class Stages:
         self._of: dict[ir.Value, int] = {}
         self._of_node: dict[Node, int] = {}
         self._accesses = Accesses(program)
-        crossings = sum(crosses(node, self._types, self._target) for node in program.nodes)
+        moves = [node for node in program.nodes if crosses(node, self._types, self._target)]
+        for node in moves:
+            self._check_turns(node)
+        crossings = len(moves)
         self._limit = 2 * (crossings + len(self._accesses.stores) + 1)
         self._solve()
         self.of_store = {node: self._of_node[node] for node in self._accesses.stores}
@@ -48,6 +51,15 @@ class Stages:
             changed = False
             for node in self._program.nodes:
                 changed |= self._region(node) if node.bodies else self._plain(node)
+
+    def _check_turns(self, move: Node) -> None:
+        for loop in self._program.loops_around(move):
+            if loop.name == "scf.while":
+                where = f" at line {loop.span.line}" if loop.span is not None else ""
+                raise CannotStageError(
+                    f"the number of turns of the loop{where} is only known at run time, and each turn hands a tile to "
+                    "the other core"
+                )
 
     def _raise_to(self, value: ir.Value, stage: int, node: Node) -> bool:
         if self._of.get(value, -1) >= stage:
@@ -76,7 +88,7 @@ class Stages:
 
     def _region(self, node: Node) -> bool:
         changed = False
-        if node.name == "scf.for":
+        if node.name in LOOPS:
             for initial, argument, yielded, result in carried(node):
                 if self._types.tile(argument) is None:
                     continue
@@ -91,7 +103,7 @@ class Stages:
         return changed
 
     def _explain(self, node: Node) -> str:
-        loops = [node] if node.name == "scf.for" else self._program.loops_around(node)
+        loops = [node] if node.name in LOOPS else self._program.loops_around(node)
         turns = loops[-1].span if loops else None
         where = f" at line {turns.line}" if turns is not None else ""
         return (

@@ -10,6 +10,13 @@ from pypto_jit.dialects.operators import BY_NAME, Operator
 from pypto_jit.errors import Span
 from pypto_jit.lowering.spans import span_of
 
+# Operations whose body may run more than once.
+LOOPS = frozenset({"scf.for", "scf.while"})
+# Operands of a loop before what it carries: the bounds of a counted one, and whether another one runs at all.
+_HEAD = {"scf.for": 3, "scf.while": 1}
+# Arguments of a loop's body before what it carries: the counter.
+_COUNTERS = {"scf.for": 1, "scf.while": 0}
+
 
 @dataclass(eq=False)
 class Node:
@@ -72,18 +79,47 @@ def _read_block(block: ir.Block, owner: Node | None, counter: list[int]) -> Body
         node = Node(op, name, row, list(op.operands), list(op.results), body, counter[0])
         counter[0] += 1
         if row is None and name.startswith("scf."):
-            for region in op.regions:
-                for inner in region.blocks:
-                    node.bodies.append(_read_block(inner, node, counter))
+            for inner in _blocks(op):
+                node.bodies.append(_read_block(inner, node, counter))
         node.end = counter[0]
         body.nodes.append(node)
     return body
 
 
+def _blocks(op: ir.Operation) -> list[ir.Block]:
+    """The blocks of an operation, without the first one of a flagged loop, in which nothing happens."""
+    blocks = [block for region in op.regions for block in region.blocks]
+    return blocks[1:] if op.name == "scf.while" and is_flagged(op) else blocks
+
+
+def is_flagged(op: ir.Operation) -> bool:
+    """Whether an ``scf.while`` decides by its first value alone, which each turn computes for the next one.
+
+    Such loops are what is traced: ``scf.condition(%go) %a, %b`` is all that is in the first region, and the second one
+    yields whether to go on, then what is carried. Text written elsewhere may have others, after destination passing.
+    """
+    block = op.regions[0].blocks[0]
+    first = block.operations[0].operation
+    return first.name == "scf.condition" and list(first.operands) == list(block.arguments)
+
+
 def carried(node: Node) -> list[tuple[ir.Value, ir.Value, ir.Value, ir.Value]]:
-    """What an ``scf.for`` carries: (initial value, argument, yielded value, result) for each."""
+    """What a loop carries: (initial value, argument, yielded value, result) for each."""
     body = node.bodies[0]
-    return list(zip(node.operands[3:], body.arguments[1:], body.terminator.operands, node.results, strict=True))
+    initial = node.operands[_HEAD[node.name] :]
+    arguments = body.arguments[_COUNTERS[node.name] :]
+    yielded = body.terminator.operands[1 - _COUNTERS[node.name] :]
+    return list(zip(initial, arguments, yielded, node.results, strict=True))
+
+
+def head_operands(loop: Node) -> list[ir.Value]:
+    """The operands of a loop before what it carries."""
+    return loop.operands[: _HEAD[loop.name]]
+
+
+def carried_position(loop: Node, argument: ir.Value) -> int:
+    """Which of the values a loop carries an argument of its body stands for, negative for the counter."""
+    return loop.bodies[0].arguments.index(argument) - _COUNTERS[loop.name]
 
 
 def constant(value: ir.Value) -> int | None:
@@ -97,7 +133,9 @@ def constant(value: ir.Value) -> int | None:
 
 
 def trip_count(node: Node) -> int | None:
-    """Iterations of an ``scf.for`` whose bounds are constants, else None."""
+    """Iterations of a loop whose bounds are constants, else None."""
+    if node.name != "scf.for":
+        return None
     lower, upper, step = (constant(v) for v in node.operands[:3])
     if lower is None or upper is None or step is None or step <= 0:
         return None

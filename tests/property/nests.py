@@ -1,4 +1,4 @@
-"""Random nests of loops and ifs that carry tiles: swapped, kept, replaced, read late, partly valid."""
+"""Random nests of loops of both kinds and ifs that carry tiles: swapped, kept, replaced, read late, partly valid."""
 
 from __future__ import annotations
 
@@ -99,7 +99,9 @@ class Nest:
 
     def _loop(self, scope: Scope, depth: int) -> None:
         carried = self._carried(scope)
-        with self.text.loop(self.draw(st.integers(0, TURNS)), carried=carried) as loop:
+        turns = self.draw(st.integers(0, TURNS))
+        form = self.text.repeat if self.draw(st.booleans()) else self.text.loop
+        with form(turns, carried=carried) as loop:
             inner = Scope([*scope.tiles, *loop.carried], [*scope.indices, loop.index])
             self._statements(inner, depth + 1)
             # The newest are drawn more often: what a loop yields is mostly what it made.

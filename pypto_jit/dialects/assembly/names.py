@@ -81,3 +81,12 @@ def constant_name(text: str) -> str:
     if kind.startswith(("f", "bf")):
         return "cst"
     return f"c{value.replace('-', 'n')}_{kind}"
+
+
+def argument_hint(about: dict[str, ir.Attribute]) -> str:
+    """The name of a function's argument that is none of the author's."""
+    for key, suffix in (("pypto.dim", "dim"), ("pypto.stride", "stride")):
+        if key in about:
+            tensor, axis = ir.ArrayAttr(about[key])
+            return f"{ir.StringAttr(tensor).value}_{suffix}{ir.IntegerAttr(axis).value}"
+    return "workspace" if "pypto.workspace" in about else "arg"

@@ -13,7 +13,7 @@ from pathlib import PurePath
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.assembly import forms
-from pypto_jit.dialects.assembly.names import Names, constant_name, hint_of
+from pypto_jit.dialects.assembly.names import Names, argument_hint, constant_name, hint_of
 from pypto_jit.dialects.assembly.spelling import spell_type
 from pypto_jit.dialects.locations import ASSEMBLY_SUFFIX, file_location, span_of
 from pypto_jit.dialects.operators import INSTRUCTIONS
@@ -146,7 +146,7 @@ class _FunctionPrinter:
         pragmas = []
         for argument, about in zip(arguments, described, strict=True):
             implied = ir.StringAttr(about["pypto.argument"]).value if "pypto.argument" in about else None
-            name = self._names.give(argument, implied or hint_of(argument.location) or _argument_hint(about))
+            name = self._names.give(argument, implied or hint_of(argument.location) or argument_hint(about))
             if name == f"%{implied}":
                 about.pop("pypto.argument")
             if about:
@@ -213,8 +213,12 @@ class _FunctionPrinter:
             return
         if name == forms.FOR:
             self._for(operation)
+        elif name == forms.WHILE:
+            self._while(operation)
         elif name == forms.IF:
             self._if(operation)
+        elif name == forms.CONDITION:
+            self._condition(operation)
         elif name == forms.YIELD:
             if operation.operands:
                 self._line(f"{name} {self._typed(list(operation.operands))}", operation)
@@ -352,6 +356,31 @@ class _FunctionPrinter:
         self._loops -= 1
         self._line("}", operation)
 
+    def _while(self, operation: ir.Operation) -> None:
+        results = self._results(operation)
+        before, after = (region.blocks[0] for region in operation.regions)
+        pairs = (
+            f"{self._names.give(inner, hint_of(inner.location))} = {self._names[outer]}"
+            for inner, outer in zip(before.arguments, operation.operands, strict=True)
+        )
+        given, left = (", ".join(map(self._type, values)) for values in (operation.operands, operation.results))
+        text = f"{results}{forms.WHILE} ({', '.join(pairs)}) : ({given}) -> ({left})"
+        self._lines.append("  " * self._depth + f"{text} {{{self._pragma(operation, ())}")
+        self._nested(before)
+        self._lines.append("  " * self._depth + "} do {")
+        if len(after.arguments):
+            arguments = ", ".join(
+                f"{self._names.give(value, hint_of(value.location))}: {self._type(value)}" for value in after.arguments
+            )
+            self._lines.append("  " * self._depth + f"^bb0({arguments}):")
+        self._nested(after)
+        self._line("}", operation)
+
+    def _condition(self, operation: ir.Operation) -> None:
+        condition, *passed = operation.operands
+        values = f" {self._typed(passed)}" if passed else ""
+        self._line(f"{operation.name}({self._names[condition]}){values}", operation)
+
     def _if(self, operation: ir.Operation) -> None:
         results = self._results(operation)
         text = f"{results}{forms.IF} {self._names[operation.operands[0]]}"
@@ -370,11 +399,3 @@ class _FunctionPrinter:
         for operation in block.operations:
             self._print(operation.operation)
         self._depth -= 1
-
-
-def _argument_hint(about: dict[str, ir.Attribute]) -> str:
-    for key, suffix in (("pypto.dim", "dim"), ("pypto.stride", "stride")):
-        if key in about:
-            tensor, axis = ir.ArrayAttr(about[key])
-            return f"{ir.StringAttr(tensor).value}_{suffix}{ir.IntegerAttr(axis).value}"
-    return "workspace" if "pypto.workspace" in about else "arg"

@@ -31,7 +31,7 @@ def read_scalar(builder: Builder, block: ir.Block, token: Token, start: int, hin
             token.start,
             token.end,
             found=name,
-            expected="pto.*, scf.for, scf.if or arith on scalars",
+            expected="pto.*, scf.for, scf.while, scf.if or arith on scalars",
         )
     operands = []
     for position in range(counts.get(name, 2)):

@@ -19,7 +19,7 @@ def last_operation(block: ir.Block) -> str | None:
 def read_statements(builder: Builder, block: ir.Block, function: ir.Operation) -> None:
     while not builder.at("}"):
         start = builder.peek().start
-        if last_operation(block) in (forms.RETURN, forms.YIELD):
+        if last_operation(block) in (forms.RETURN, forms.YIELD, forms.CONDITION):
             raise builder.unexpected("}")
         names = _read_result_names(builder)
         operation = builder.kind("word", "an operation")
@@ -59,6 +59,10 @@ def _read_operation(
         return
     if name == forms.FOR:
         made = _read_for(builder, block, function, start, hint)
+    elif name == forms.WHILE:
+        made = _read_while(builder, block, function, start, hint)
+    elif name == forms.CONDITION:
+        made = _read_condition(builder, block, token, start)
     elif name == forms.IF:
         made = _read_if(builder, block, function, start, hint)
     elif name in (forms.RETURN, "return"):
@@ -104,7 +108,7 @@ def _read_section(builder: Builder, block: ir.Block, function: ir.Operation, kin
 
 
 def _read_yield(builder: Builder, block: ir.Block, token: Token, start: int) -> ir.Operation:
-    if block.owner.operation.name == forms.FUNCTION:
+    if block.owner.operation.name == forms.FUNCTION or _decides(block):
         raise builder.error("scf.yield ends the body of a loop or branch", token.start, token.end)
     values = []
     while builder.peek().kind == "value":
@@ -113,7 +117,7 @@ def _read_yield(builder: Builder, block: ir.Block, token: Token, start: int) -> 
             break
     if values:
         builder.typed_values(values)
-    expected = [result.type for result in block.owner.operation.results]
+    expected = _yielded_types(block.owner.operation)
     found = [value.type for _, value in values]
     if found != expected:
         raise builder.error(
@@ -126,18 +130,60 @@ def _read_yield(builder: Builder, block: ir.Block, token: Token, start: int) -> 
     return builder.create(forms.YIELD, block, builder.location(start, None), operands=[value for _, value in values])
 
 
+def _decides(block: ir.Block) -> bool:
+    """Whether a block is the first of an ``scf.while``."""
+    owner = block.owner.operation
+    return owner.name == forms.WHILE and block == owner.regions[0].blocks[0]
+
+
+def _yielded_types(owner: ir.Operation) -> list[ir.Type]:
+    """What the body of a loop or branch yields: an ``scf.while`` passes it to its first region."""
+    values = owner.operands if owner.name == forms.WHILE else owner.results
+    return [value.type for value in values]
+
+
+def _read_condition(builder: Builder, block: ir.Block, token: Token, start: int) -> ir.Operation:
+    if not _decides(block):
+        raise builder.error("scf.condition ends the first region of scf.while", token.start, token.end)
+    builder.expect("(")
+    place, condition = builder.value()
+    builder.check_type(place, condition, builder.builtin("i1"))
+    builder.expect(")")
+    values = []
+    while builder.peek().kind == "value":
+        values.append(builder.value())
+        if not builder.accept(","):
+            break
+    if values:
+        builder.typed_values(values)
+    expected = [result.type for result in block.owner.operation.results]
+    found = [value.type for _, value in values]
+    if found != expected:
+        raise builder.error(
+            "scf.condition does not pass on what its operation returns",
+            token.start,
+            builder.last_end,
+            found=", ".join(map(str, found)) or "nothing",
+            expected=", ".join(map(str, expected)) or "nothing",
+        )
+    operands = [condition, *(value for _, value in values)]
+    return builder.create(forms.CONDITION, block, builder.location(start, None), operands=operands)
+
+
 def _read_body(builder: Builder, block: ir.Block, function: ir.Operation) -> None:
     read_statements(builder, block, function)
     end = builder.expect("}")
-    if last_operation(block) != forms.YIELD:
-        if len(block.owner.operation.results):
+    if last_operation(block) not in (forms.YIELD, forms.CONDITION):
+        if _decides(block):
+            raise builder.error("this region does not decide", end.start, end.end, found="}", expected=forms.CONDITION)
+        if _yielded_types(block.owner.operation):
             raise builder.error("this body does not yield", end.start, end.end, found="}", expected="scf.yield")
         builder.create(forms.YIELD, block, builder.place(end.start))
 
 
-def _read_types(builder: Builder) -> list[ir.Type]:
+def _read_types(builder: Builder, before: str = "->") -> list[ir.Type]:
     """Take ``-> (T, T)``, or ``-> T``."""
-    builder.expect("->")
+    builder.expect(before)
     if not builder.accept("("):
         return [builder.type()]
     types = []
@@ -194,6 +240,78 @@ def _read_for(builder: Builder, block: ir.Block, function: ir.Operation, start: 
                 loop.attributes[key] = builder.attribute(text or "unit", start, builder.last_end)
     loop.location = builder.location(start, hint)
     return loop
+
+
+def _read_while(
+    builder: Builder, block: ir.Block, function: ir.Operation, start: int, hint: str | None
+) -> ir.Operation:
+    carried: list[Token] = []
+    initial: list[tuple[Token, ir.Value]] = []
+    if builder.accept("("):
+        while not builder.at(")"):
+            if carried:
+                builder.expect(",")
+            carried.append(builder.kind("value", "the name of a carried value"))
+            builder.expect("=")
+            initial.append(builder.value())
+        builder.expect(")")
+    opening = builder.peek()
+    given, left = _read_types(builder, ":"), _read_types(builder)
+    if len(given) != len(carried):
+        raise builder.error("one type per carried value", opening.start, builder.last_end, expected=len(carried))
+    for (token, value), kind in zip(initial, given, strict=True):
+        builder.check_type(token, value, kind)
+    place = builder.place(start)
+    attributes = builder.kept(builder.line_of(builder.peek().start))
+    loop = builder.create(forms.WHILE, block, place, left, [value for _, value in initial], attributes, regions=2)
+    where = [ir.Location.name(token.text[1:], place, context=builder.context) for token in carried]
+    before = loop.regions[0].blocks.append(*given, arg_locs=where)
+    builder.expect("{")
+    with builder.scope():
+        for token, value in zip(carried, before.arguments, strict=True):
+            builder.define(token, token.text, value)
+        _read_body(builder, before, function)
+    builder.expect("do")
+    builder.expect("{")
+    with builder.scope():
+        after = _read_arguments(builder, loop, place)
+        _read_body(builder, after, function)
+    if builder.accept("attributes"):
+        builder.dictionary()
+    loop.location = builder.location(start, hint)
+    return loop
+
+
+def _read_arguments(builder: Builder, loop: ir.Operation, place: ir.Location) -> ir.Block:
+    """The second block of an ``scf.while``, whose arguments stand behind its label."""
+    expected = [result.type for result in loop.results]
+    names: list[Token] = []
+    types: list[ir.Type] = []
+    opening = builder.peek()
+    if builder.accept("^"):
+        builder.kind("word", "the name of a block")
+        if builder.accept("("):
+            while not builder.at(")"):
+                if names:
+                    builder.expect(",")
+                names.append(builder.kind("value", "the name of an argument"))
+                builder.expect(":")
+                types.append(builder.type())
+            builder.expect(")")
+        builder.expect(":")
+    if types != expected:
+        raise builder.error(
+            "the second region of scf.while takes what scf.condition passes on",
+            opening.start,
+            max(builder.last_end, opening.end),
+            found=", ".join(map(str, types)) or "nothing",
+            expected=", ".join(map(str, expected)) or "nothing",
+        )
+    where = [ir.Location.name(token.text[1:], place, context=builder.context) for token in names]
+    block = loop.regions[1].blocks.append(*types, arg_locs=where)
+    for token, value in zip(names, block.arguments, strict=True):
+        builder.define(token, token.text, value)
+    return block
 
 
 def _read_if(builder: Builder, block: ir.Block, function: ir.Operation, start: int, hint: str | None) -> ir.Operation:

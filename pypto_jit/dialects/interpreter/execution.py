@@ -22,6 +22,7 @@ from pypto_jit.errors import ArgumentError, InternalError, ShapeError
 
 _Values = list[Any]
 _Step = Callable[[_Values], None]
+_TERMINATORS = frozenset({"scf.yield", "scf.condition", "func.return"})
 
 
 def interpret(module: ir.Module, arguments: Sequence[Array]) -> None:
@@ -103,7 +104,7 @@ class _Decoder:
         steps: list[_Step] = []
         for view in block.operations:
             operation = view.operation
-            if operation.name in ("scf.yield", "func.return"):
+            if operation.name in _TERMINATORS:
                 return steps, [self.slot(operand) for operand in operation.operands]
             steps.append(self.step(operation))
         return steps, []
@@ -120,6 +121,8 @@ class _Decoder:
             return _scalar_step(operation, name, operands, results[0])
         if operation.name == "scf.for":
             return self.loop(operation, operands, results)
+        if operation.name == "scf.while":
+            return self.repetition(operation, operands, results)
         if operation.name == "scf.if":
             return self.branch(operation, operands[0], results)
         raise _unknown(operation)
@@ -138,6 +141,29 @@ class _Decoder:
             for k in range(values[lower], values[upper], values[stride]):
                 values[index] = k
                 _assign(values, carried, current)
+                for step in steps:
+                    step(values)
+                current = [values[slot] for slot in yielded]
+            _assign(values, results, current)
+
+        return run
+
+    def repetition(self, operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:
+        """A loop that runs until it says so: its first region decides, and gives the second one its arguments."""
+        blocks = [region.blocks[0] for region in operation.regions]
+        before, after = ([self.slot(argument) for argument in block.arguments] for block in blocks)
+        (deciding, (decision, *passed)), (steps, yielded) = (self.block(block) for block in blocks)
+
+        def run(values: _Values) -> None:
+            current = [values[slot] for slot in operands]
+            while True:
+                _assign(values, before, current)
+                for step in deciding:
+                    step(values)
+                current = [values[slot] for slot in passed]
+                if not values[decision]:
+                    break
+                _assign(values, after, current)
                 for step in steps:
                     step(values)
                 current = [values[slot] for slot in yielded]

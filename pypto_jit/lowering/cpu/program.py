@@ -17,7 +17,7 @@ from pypto_jit.errors import InternalError
 from pypto_jit.lowering.attributes import number, text
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.spans import span_of
-from pypto_jit.lowering.tree import constant
+from pypto_jit.lowering.tree import LOOPS, constant
 from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import Space
 
@@ -158,8 +158,8 @@ class Nested:
 
     @property
     def loops(self) -> bool:
-        """Whether its block runs more than once."""
-        return self.op.name == "scf.for"
+        """Whether its blocks run more than once."""
+        return self.op.name in LOOPS
 
 
 class Program:

@@ -35,6 +35,8 @@ def _nested(item: Nested, trips: int) -> int:
         return -1
     if not item.loops:
         return max(inner)
+    if item.op.name != "scf.for":
+        return -1
     lower, upper, step = (constant(v) for v in list(item.op.operands)[:3])
     if lower is None or upper is None or step is None:
         # The one loop that is dealt to blocks: all blocks together run its trips.

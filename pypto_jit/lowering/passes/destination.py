@@ -20,7 +20,7 @@ from pypto_jit.lowering.buffers import STATIC, Buffers, Extents, TileRef
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.layouts import as_column, lies_consecutively, transposed
 from pypto_jit.lowering.lowering import Lowering
-from pypto_jit.lowering.tree import Body, Node, carried
+from pypto_jit.lowering.tree import Body, Node, carried, head_operands
 from pypto_jit.lowering.views import Tensors
 from pypto_jit.targets import Space
 
@@ -54,6 +54,7 @@ class _Conversion:
             "pypto.reshape": self._reshape,
             "pypto.transpose_view": self._transpose_view,
             "scf.for": self._loop,
+            "scf.while": self._loop,
             "scf.if": self._branch,
         }
 
@@ -287,16 +288,28 @@ class _Conversion:
         numbers = [k for k, phi in enumerate(phis) if not buffers.is_tile(phi[1])]
         initials = [self._value(phis[k][0]) for k in numbers]
         extents = [e for initial, *_ in tiles for e in buffers.ref(initial).extents if e is not None]
-        loop = self._replace(node, [self._value(v) for v in node.operands[:3]] + initials + extents)
-        body.block.append_to(loop.regions[0])
+        head = [self._value(v) for v in head_operands(node)]
+        loop = self._replace(node, head + initials + extents)
+        if node.name == "scf.while":
+            self._pass_on(loop)
+        body.block.append_to(loop.regions[-1])
         added = [body.block.add_argument(self._types.index, node.op.location) for _ in extents]
-        self._dropped.extend((body.block, k + 1) for k, phi in enumerate(phis) if buffers.is_tile(phi[1]))
+        first = len(body.arguments) - len(phis)
+        self._dropped.extend((body.block, k + first) for k, phi in enumerate(phis) if buffers.is_tile(phi[1]))
         emitter.before(body.nodes[0].op)
         self._enter(tiles, added, 1)
         self._convert(body)
-        self._yield(body, [(y, a) for _, a, y, _ in tiles], numbers)
+        goes_on = body.terminator.operands[: len(body.terminator.operands) - len(phis)]
+        self._yield(body, [(y, a) for _, a, y, _ in tiles], [*goes_on, *(phis[k][2] for k in numbers)])
         emitter.before(node.op)
         self._leave(node, loop, numbers, [result for *_, result in tiles])
+
+    def _pass_on(self, loop: ir.Operation) -> None:
+        """The first region of a loop that runs until it says so."""
+        kinds = [value.type for value in loop.operands]
+        block = loop.regions[0].blocks.append(*kinds, arg_locs=[loop.location] * len(kinds))
+        arguments = list(block.arguments)
+        ir.Operation.create("scf.condition", operands=arguments, loc=loop.location, ip=ir.InsertionPoint(block))
 
     def _enter(self, tiles: list[tuple[ir.Value, ...]], added: Sequence[ir.Value], position: int) -> None:
         left = iter(added)
@@ -312,9 +325,9 @@ class _Conversion:
         kinds = [r.type for r in results] + [self._types.index] * count
         attributes = dict(node.op.attributes.items())
         self._erased.append(node.op)
-        return self._emitter.emit(node.name, operands, kinds, attributes, regions=len(node.bodies))
+        return self._emitter.emit(node.name, operands, kinds, attributes, regions=len(node.op.regions))
 
-    def _yield(self, body: Body, tiles: list[tuple[ir.Value, ir.Value]], numbers: list[int]) -> None:
+    def _yield(self, body: Body, tiles: list[tuple[ir.Value, ir.Value]], numbers: list[ir.Value]) -> None:
         terminator = body.terminator
         self._emitter.before(terminator.op)
         extents = [
@@ -329,7 +342,7 @@ class _Conversion:
             if v == DYNAMIC
         ]
         self._buffers.copy_all(tiles)
-        values = [self._value(terminator.operands[k]) for k in numbers]
+        values = [self._value(value) for value in numbers]
         self._emitter.emit("scf.yield", [*values, *extents])
         self._erased.append(terminator.op)
 
@@ -357,6 +370,6 @@ class _Conversion:
             body.block.append_to(region)
             self._convert(body)
             pairs = [(body.terminator.operands[k], result) for k, result in tiles]
-            self._yield(body, pairs, numbers)
+            self._yield(body, pairs, [body.terminator.operands[k] for k in numbers])
         self._emitter.before(node.op)
         self._leave(node, new, numbers, [result for _, result in tiles])

@@ -49,6 +49,9 @@ def _values(body: Body) -> list[ir.Value]:
     found = list(body.arguments)
     for node in body.nodes:
         found += node.results
+        if node.name == "scf.while":
+            # The arguments of the first region have the types of what it passes on.
+            found += node.op.regions[0].blocks[0].arguments
         for inner in node.bodies:
             found += _values(inner)
     return found

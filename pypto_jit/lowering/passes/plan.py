@@ -12,7 +12,7 @@ from pypto_jit.errors import CapacityError
 from pypto_jit.lowering.layouts import round_up
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.spans import span_of
-from pypto_jit.lowering.tree import Body, Node
+from pypto_jit.lowering.tree import LOOPS, Body, Node
 from pypto_jit.targets import KIB, Space, Target
 
 # Whole cache lines for the CPU, where there is room for it.
@@ -85,7 +85,7 @@ def _lifetimes(body: Body, lowering: Lowering) -> list[Buffer]:
                     if value in of:
                         of[value].touch(node, loops)
             for inner in node.bodies:
-                visit(inner, (*loops, node) if node.name == "scf.for" else loops)
+                visit(inner, (*loops, node) if node.name in LOOPS else loops)
 
     visit(body, ())
     _find_heirs(body, of)

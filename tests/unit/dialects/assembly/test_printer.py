@@ -102,6 +102,38 @@ def test_loops_and_branches_carry_values(context: ir.Context) -> None:
     ]
 
 
+def test_a_loop_that_runs_until_it_says_so(context: ir.Context) -> None:
+    body = """
+      %r = scf.while (%p = %n, %q = %b) : (index, i1) -> (index) {
+        scf.condition(%q) %p : index
+      } do {
+      ^bb0(%v: index):
+        %s = arith.addi %v, %n : index
+        scf.while : () -> () {
+          scf.condition(%b)
+        } do {
+          scf.yield
+        }
+        scf.yield %s, %b : index, i1
+      }
+    """
+    text = printed(context, body, '%n: index loc("n"), %b: i1 loc("b")', locations=False)
+    assert body_of(text) == [
+        "%0 = scf.while (%1 = %n, %2 = %b) : (index, i1) -> (index) {",
+        "scf.condition(%2) %1 : index",
+        "} do {",
+        "^bb0(%3: index):",
+        "%4 = arith.addi %3, %n : index",
+        "scf.while () : () -> () {",
+        "scf.condition(%b)",
+        "} do {",
+        "}",
+        "scf.yield %4, %b : index, i1",
+        "}",
+    ]
+    assert print_assembly(parse_assembly(text, context), locations=False) == text
+
+
 def test_a_location_is_the_users_line_without_its_folder(context: ir.Context) -> None:
     body = '%a = arith.addi %n, %n : index loc("sum"("/home/me/kernel.py":12:9 to :17))'
     text = printed(context, body, '%n: index loc("n")')
