@@ -18,6 +18,7 @@ OUT_OF_MEMORY = -(1 << 40)
 
 # Bits of the flags argument.
 OVERLAP_RESOLVED = 1  # the caller has made sure that the overlap does no harm
+SHUFFLE = 32  # the word shifted right by so many bits, not zero: run independent tasks in an order that it gives
 
 # TVM-FFI (tvm/ffi/c_api.h): type indices, the size of one argument, and where a tensor object keeps its DLTensor.
 TYPE_NONE = 0
@@ -62,6 +63,7 @@ class Binding(IntEnum):
     AS_BYTES = 20  # PyBytes_AsString
     NONE = 21  # the object None
     RETAIN = 22  # Py_IncRef
+    YIELD = 23  # sched_yield
 
 
 BINDING_SYMBOL = "pypto_bindings"

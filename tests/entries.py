@@ -10,7 +10,7 @@ import numpy
 from pypto_jit.dtypes import FP32, DType
 from pypto_jit.lowering.cpu.codegen import compile_llvm_ir
 from pypto_jit.lowering.cpu.description import host_cpu
-from pypto_jit.lowering.cpu.entry import EntryTensor, Launch, Operand, entry_text
+from pypto_jit.lowering.cpu.entry import EntryTensor, Host, Launch, Operand, entry_text
 from pypto_jit.runtime.artifact import CompiledProgram
 from pypto_jit.runtime.native import load_entry
 from pypto_jit.signature import ParamInfo, TensorSpec
@@ -63,17 +63,25 @@ def dense(*shape: int, dtype: DType = FP32) -> TensorSpec:
 
 
 def object_code(
-    kernels: str, tensors: Sequence[EntryTensor], launches: Sequence[Launch], workspaces: Sequence[int] = ()
+    kernels: str,
+    tensors: Sequence[EntryTensor],
+    launches: Sequence[Launch],
+    workspaces: Sequence[int] = (),
+    host: Host | None = None,
 ) -> bytes:
     """An object file of kernels and their entry."""
-    return compile_llvm_ir(kernels + entry_text(tensors, launches, workspaces), host_cpu())
+    return compile_llvm_ir(kernels + entry_text(tensors, launches, workspaces, host=host), host_cpu())
 
 
 def build(
-    kernels: str, tensors: Sequence[EntryTensor], launches: Sequence[Launch], workspaces: Sequence[int] = ()
+    kernels: str,
+    tensors: Sequence[EntryTensor],
+    launches: Sequence[Launch],
+    workspaces: Sequence[int] = (),
+    host: Host | None = None,
 ) -> Any:
     """The entry as a function."""
-    return load_entry(object_code(kernels, tensors, launches, workspaces)).function
+    return load_entry(object_code(kernels, tensors, launches, workspaces, host)).function
 
 
 def bump_code(spec: TensorSpec, in_place: frozenset[int] = frozenset({1}), work: int = 1, trips: int = -1) -> bytes:

@@ -34,6 +34,7 @@ def binding_values() -> tuple[int, ...]:
     process = ctypes.CDLL(None)
     values[Binding.ALLOCATE] = ctypes.cast(process.aligned_alloc, ctypes.c_void_p).value or 0
     values[Binding.FREE] = ctypes.cast(process.free, ctypes.c_void_p).value or 0
+    values[Binding.YIELD] = ctypes.cast(process.sched_yield, ctypes.c_void_p).value or 0
     openmp = find_openmp()
     if openmp is not None:
         values[Binding.PARALLEL] = openmp.parallel

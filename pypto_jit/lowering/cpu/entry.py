@@ -15,12 +15,12 @@ from pypto_jit.abi import Binding
 from pypto_jit.lowering.cpu.door import DOOR_TEXT
 from pypto_jit.lowering.cpu.entry_guards import CheckedTensor, EntryTensor, TensorGuards, overlaps
 from pypto_jit.lowering.cpu.llvm_text import LlvmText
+from pypto_jit.lowering.cpu.runner import ARENA_ALIGNMENT, emit_runner
+from pypto_jit.lowering.cpu.tasks.layout import Table
+from pypto_jit.lowering.cpu.tasks.scheduler import TaskKernel, call_host, emit_scheduler
 
 # Below this many element operations a kernel runs on the calling thread: waking the others costs some microseconds.
 SERIAL_WORK = 32 * 1024
-# An arena up to this size lies on the worker's stack; OpenMP and Python threads have stacks of megabytes.
-STACK_ARENA = 64 * 1024
-ARENA_ALIGNMENT = 64
 # LLVM spends most of a small kernel's compile on the entry if it optimizes it, and the entry runs hardly faster for it.
 _ATTRIBUTES = "optnone noinline"
 
@@ -58,9 +58,26 @@ class Launch:
         return self.trips not in (0, 1) and (self.work < 0 or self.work >= SERIAL_WORK)
 
 
-def is_parallel(launches: Sequence[Launch]) -> bool:
+@dataclass(frozen=True)
+class Host:
+    """A function that submits tasks, which runs instead of launches.
+
+    Attributes:
+        symbol: name of its LLVM function, which takes 64-bit words and the scheduler's frame.
+        operands: its arguments, up to the frame.
+        kernels: what the tasks run, in the order of their numbers.
+        table: the table of tasks.
+    """
+
+    symbol: str
+    operands: tuple[Operand, ...]
+    kernels: tuple[TaskKernel, ...]
+    table: Table
+
+
+def is_parallel(launches: Sequence[Launch], host: Host | None = None) -> bool:
     """Whether the entry uses a thread count at all."""
-    return any(launch.parallel for launch in launches)
+    return host is not None or any(launch.parallel for launch in launches)
 
 
 class _Frame:
@@ -84,44 +101,22 @@ class _Frame:
 def _worker(text: LlvmText, number: int, launch: Launch, frame: _Frame) -> None:
     """The functions that run one kernel: one block of so many, and all that one OpenMP thread has to do."""
     types = ["i64" if operand.kind in ("extent", "stride") else "ptr" for operand in launch.operands]
-    text.raw(f"define internal void @pypto_run{number}(ptr %frame, i64 %index, i64 %count) {_ATTRIBUTES} {{")
-    on_stack = launch.arena <= STACK_ARENA
-    if on_stack:
-        arena = text.value(f"alloca i8, i64 {max(launch.arena, 1)}, align {ARENA_ALIGNMENT}")
-    else:
-        size = -(-launch.arena // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
-        allocate = text.binding(Binding.ALLOCATE, "ptr")
-        arena = text.value(f"call ptr {allocate}(i64 {ARENA_ALIGNMENT}, i64 {size})")
-    status = text.load("ptr", "%frame", 8 * frame.status)
-    if not on_stack:
-        got, lost = text.fresh("b"), text.fresh("b")
-        text.branch(text.value(f"icmp ne ptr {arena}, null"), got, lost)
-        text.label(lost)
-        text.raw(f"  store i64 {-abi.OUT_OF_MEMORY}, ptr {status}")
-        text.raw("  ret void")
-        text.label(got)
-    values = [
-        f"{kind} {text.load(kind, '%frame', 8 * frame.slots[operand])}"
-        for kind, operand in zip(types, launch.operands, strict=True)
-    ]
-    arguments = ", ".join([*values, "i64 %index", "i64 %count", f"ptr {arena}", f"ptr {status}"])
-    text.raw(f"  call void @{launch.symbol}({arguments})")
-    if not on_stack:
-        text.raw(f"  call void {text.binding(Binding.FREE, 'ptr')}(ptr {arena})")
-    text.raw("  ret void\n}\n")
+    arguments = [(kind, 8 * frame.slots[operand]) for kind, operand in zip(types, launch.operands, strict=True)]
+    emit_runner(text, f"pypto_run{number}", launch.symbol, arguments, launch.arena, _ATTRIBUTES)
     if not launch.parallel:
         return
     text.raw(f"define internal void @pypto_worker{number}(ptr %frame) {_ATTRIBUTES} {{")
     thread = text.value(f"call i32 {text.binding(Binding.THREAD_NUM, 'ptr')}()")
     team = text.value(f"call i32 {text.binding(Binding.NUM_THREADS, 'ptr')}()")
     index, count = text.value(f"zext i32 {thread} to i64"), text.value(f"zext i32 {team} to i64")
-    text.raw(f"  call void @pypto_run{number}(ptr %frame, i64 {index}, i64 {count})")
+    status = text.load("ptr", "%frame", 8 * frame.status)
+    text.raw(f"  call void @pypto_run{number}(ptr %frame, i64 {index}, i64 {count}, ptr {status})")
     text.raw("  ret void\n}\n")
 
 
 def _launch(text: LlvmText, number: int, launch: Launch, threads: str) -> None:
     if not launch.parallel:
-        text.raw(f"  call void @pypto_run{number}(ptr %frame, i64 0, i64 1)")
+        text.raw(f"  call void @pypto_run{number}(ptr %frame, i64 0, i64 1, ptr %status)")
         return
     useful = threads
     if launch.trips > 0:
@@ -136,7 +131,7 @@ def _launch(text: LlvmText, number: int, launch: Launch, threads: str) -> None:
     text.raw(f"  call void {function}(ptr @pypto_worker{number}, ptr %frame, i32 {count}, i32 0)")
     text.jump(after)
     text.label(alone)
-    text.raw(f"  call void @pypto_run{number}(ptr %frame, i64 0, i64 1)")
+    text.raw(f"  call void @pypto_run{number}(ptr %frame, i64 0, i64 1, ptr %status)")
     text.jump(after)
     text.label(after)
 
@@ -183,7 +178,12 @@ def _workspaces(text: LlvmText, sizes: Sequence[int]) -> list[str]:
 
 
 def _body(
-    text: LlvmText, tensors: Sequence[EntryTensor], launches: Sequence[Launch], frame: _Frame, workspaces: Sequence[int]
+    text: LlvmText,
+    tensors: Sequence[EntryTensor],
+    launches: Sequence[Launch],
+    frame: _Frame,
+    workspaces: Sequence[int],
+    host: Host | None,
 ) -> None:
     count = len(tensors)
     few = text.value(f"icmp sge i32 %given, {count}")
@@ -216,6 +216,9 @@ def _body(
         sound = text.value(f"icmp eq i64 {text.load('i64', '%status')}, 0")
         with text.only_if(sound):
             _launch(text, number, launch, threads)
+    if host is not None:
+        values = [_operand_value(operand, loaded, pointers)[1] for operand in host.operands]
+        call_host(text, host.symbol, values, host.table, threads, flags)
     for pointer in pointers:
         text.raw(f"  call void {text.binding(Binding.FREE, 'ptr')}(ptr {pointer})")
     failed = text.load("i64", "%status")
@@ -225,13 +228,19 @@ def _body(
     text.raw("  ret i32 0")
 
 
-def entry_text(tensors: Sequence[EntryTensor], launches: Sequence[Launch], workspaces: Sequence[int] = ()) -> str:
+def entry_text(
+    tensors: Sequence[EntryTensor],
+    launches: Sequence[Launch],
+    workspaces: Sequence[int] = (),
+    host: Host | None = None,
+) -> str:
     """The entry, its helpers and its door as LLVM IR, to be set after the LLVM IR that defines the kernels.
 
     Args:
         tensors: the tensor parameters in order.
         launches: the kernels, in launch order.
         workspaces: bytes of each workspace, which lives as long as one call.
+        host: what submits tasks, after the launches.
 
     The text does not declare the kernels: it is only whole together with their definitions.
     """
@@ -248,11 +257,15 @@ define internal void @pypto_answer(ptr %result, i64 %value) {_ATTRIBUTES} {{
 """)
     for number, launch in enumerate(launches):
         _worker(text, number, launch, frame)
+    if host is not None:
+        emit_scheduler(text, host.kernels, host.table)
     arguments = "ptr %handle, ptr %args, i32 %given, ptr %result"
     text.raw(f"define i32 @{abi.ENTRY_SYMBOL}({arguments}) {_ATTRIBUTES} {{")
     text.raw(f"  %frame = alloca [{frame.size} x i64], align 8")
     text.raw("  %status = alloca i64, align 8")
-    _body(text, tensors, launches, frame, workspaces)
+    if host is not None:
+        text.raw(f"  %tasks = alloca i8, i64 {host.table.frame}, align {ARENA_ALIGNMENT}")
+    _body(text, tensors, launches, frame, workspaces, host)
     failures = [(f"fail{k + 1}", k + 1) for k in range(len(tensors))]
     for label, code in [*failures, ("overlap", abi.OVERLAP), ("arity", abi.ARITY)]:
         text.label(label)

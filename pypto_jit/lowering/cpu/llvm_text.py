@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pypto_jit import abi
@@ -53,10 +53,61 @@ class LlvmText:
         self.jump(after)
         self.label(after)
 
+    def loop(
+        self,
+        carried: Sequence[tuple[str, str]],
+        condition: Callable[[list[str]], str],
+        body: Callable[[list[str]], Sequence[str]],
+    ) -> list[str]:
+        """``while condition(values): values = body(values)``; gives the values that the condition did not hold of.
+
+        Args:
+            carried: type and first value of each.
+        """
+        origin, head, inside, latch, after = (self.fresh("b") for _ in range(5))
+        self.jump(origin)
+        self.label(origin)
+        self.jump(head)
+        self.label(head)
+        names = ["%" + self.fresh() for _ in carried]
+        place = len(self.lines)
+        self.branch(condition(list(names)), inside, after)
+        self.label(inside)
+        following = body(list(names))
+        self.jump(latch)
+        self.label(latch)
+        self.jump(head)
+        self.label(after)
+        self.lines[place:place] = [
+            f"  {name} = phi {kind} [ {first}, %{origin} ], [ {value}, %{latch} ]"
+            for name, (kind, first), value in zip(names, carried, following, strict=True)
+        ]
+        return names
+
+    def choose(self, kind: str, condition: str, then: Callable[[], str], otherwise: Callable[[], str]) -> str:
+        """The value of one of two branches."""
+        first, second, after = (self.fresh("b") for _ in range(3))
+        ends: list[tuple[str, str]] = []
+        self.branch(condition, first, second)
+        for label, branch in ((first, then), (second, otherwise)):
+            self.label(label)
+            value, end = branch(), self.fresh("b")
+            self.jump(end)
+            self.label(end)
+            self.jump(after)
+            ends.append((value, end))
+        self.label(after)
+        return self.value(f"phi {kind} " + ", ".join(f"[ {value}, %{end} ]" for value, end in ends))
+
+    def store(self, kind: str, value: int | str, base: str, offset: int | str = 0) -> None:
+        """Store a value some bytes after an address."""
+        where = self.address(base, offset) if offset else base
+        self.raw(f"  store {kind} {value}, ptr {where}")
+
     def address(self, base: str, offset: int | str) -> str:
         return self.value(f"getelementptr i8, ptr {base}, i64 {offset}")
 
-    def load(self, kind: str, base: str, offset: int = 0) -> str:
+    def load(self, kind: str, base: str, offset: int | str = 0) -> str:
         where = self.address(base, offset) if offset else base
         return self.value(f"load {kind}, ptr {where}")
 

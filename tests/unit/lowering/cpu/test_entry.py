@@ -11,7 +11,8 @@ import tvm_ffi
 
 from pypto_jit import abi
 from pypto_jit.dtypes import BF16, FP32, INT8
-from pypto_jit.lowering.cpu.entry import STACK_ARENA, EntryTensor, Launch, Operand, is_parallel
+from pypto_jit.lowering.cpu.entry import EntryTensor, Launch, Operand, is_parallel
+from pypto_jit.lowering.cpu.runner import STACK_ARENA
 from pypto_jit.runtime.native import load_entry
 from pypto_jit.signature import TensorSpec
 from tests.entries import FAIL, KERNEL, TEAM, build, bump_entry, dense, object_code

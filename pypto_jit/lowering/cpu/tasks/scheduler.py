@@ -1,0 +1,90 @@
+"""The scheduler as a whole: LLVM IR to be set after that of a host function and its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pypto_jit import abi
+from pypto_jit.abi import Binding
+from pypto_jit.lowering.cpu.llvm_text import LlvmText
+from pypto_jit.lowering.cpu.runner import emit_runner
+from pypto_jit.lowering.cpu.tasks.dependencies import emit_dependencies
+from pypto_jit.lowering.cpu.tasks.execution import emit_execution
+from pypto_jit.lowering.cpu.tasks.layout import Frame, Table, Task
+from pypto_jit.lowering.cpu.tasks.memory import emit_memory
+from pypto_jit.lowering.cpu.tasks.planning import emit_planning
+from pypto_jit.lowering.cpu.tasks.submission import KERNELS, emit_submission
+
+# Of a block whose loops have unknown trip counts.
+_UNKNOWN_WORK = 64 * 1024
+
+
+@dataclass(frozen=True)
+class TaskKernel:
+    """A kernel that tasks run.
+
+    Attributes:
+        symbol: name of its LLVM function.
+        arguments: LLVM type of each of its arguments, up to the block index.
+        arena: bytes of scratch that a block needs.
+        work: element operations of a block; -1 where unknown.
+    """
+
+    symbol: str
+    arguments: tuple[str, ...]
+    arena: int
+    work: int
+
+
+def emit_scheduler(text: LlvmText, kernels: Sequence[TaskKernel], table: Table) -> None:
+    """Write the scheduler, and what runs each kernel; the kernels are numbered in order."""
+    text.raw("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+    text.raw("declare i64 @llvm.ctlz.i64(i64, i1)\n")
+    for number, kernel in enumerate(kernels):
+        places = [(kind, Task.ARGUMENTS + 8 * k) for k, kind in enumerate(kernel.arguments)]
+        emit_runner(text, f"pypto.kernel.{number}", kernel.symbol, places, kernel.arena)
+    rows = [
+        f"{{ ptr, i64 }} {{ ptr @pypto.kernel.{number}, i64 {kernel.work if kernel.work >= 0 else _UNKNOWN_WORK} }}"
+        for number, kernel in enumerate(kernels)
+    ]
+    text.raw(f"{KERNELS} = internal constant [{len(rows)} x {{ ptr, i64 }}] [{', '.join(rows)}]\n")
+    emit_memory(text)
+    emit_dependencies(text, table)
+    emit_submission(text, table)
+    emit_planning(text, table)
+    emit_execution(text, table)
+    _finish(text)
+
+
+def call_host(text: LlvmText, host: str, arguments: Sequence[str], table: Table, threads: str, flags: str) -> None:
+    """Call a host function from an entry, which has the frame ``%tasks`` and the word ``%status``.
+
+    Args:
+        arguments: 64-bit words.
+        threads, flags: the entry's.
+    """
+    text.raw(f"  call void @llvm.memset.p0.i64(ptr %tasks, i8 0, i64 {table.frame}, i1 false)")
+    shuffle = text.value(f"lshr i64 {flags}, {abi.SHUFFLE}")
+    text.store("i64", threads, "%tasks", Frame.THREADS.at)
+    text.store("i64", shuffle, "%tasks", Frame.SHUFFLE.at)
+    text.store("i64", 1, "%tasks", Frame.EPOCH.at)
+    pool = text.binding(Binding.PARALLEL, "ptr")
+    serial = text.any([text.value(f"icmp sle i64 {threads}, 1"), text.value(f"icmp eq ptr {pool}, null")])
+    ordered = text.value(f"icmp eq i64 {shuffle}, 0")
+    immediate = text.value(f"zext i1 {text.every([serial, ordered])} to i64")
+    text.store("i64", immediate, "%tasks", Frame.IMMEDIATE.at)
+    passed = ", ".join([*(f"i64 {argument}" for argument in arguments), "ptr %tasks"])
+    text.raw(f"  call void @{host}({passed})")
+    text.raw("  call void @pypto.finish(ptr %tasks)")
+    text.store("i64", text.load("i64", "%tasks", Frame.STATUS.at), "%status")
+
+
+def _finish(text: LlvmText) -> None:
+    """Run what is left, and free everything."""
+    text.raw("define internal void @pypto.finish(ptr %frame) {")
+    text.raw("  call void @pypto.flush(ptr %frame)")
+    text.raw(f"  call void @pypto.free(ptr %frame, i64 {Frame.LIVE.at})")
+    table = text.load("ptr", "%frame", Frame.TABLE.at)
+    text.raw(f"  call void {text.binding(Binding.FREE, 'ptr')}(ptr {table})")
+    text.raw("  ret void\n}\n")
