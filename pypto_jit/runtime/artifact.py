@@ -8,14 +8,12 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pypto_jit.errors import AssemblyError, LaunchError, Span
 from pypto_jit.options import CompileOptions, RunConfig
+from pypto_jit.runtime.native import LoadedEntry, load_entry
 from pypto_jit.signature import Constant, ParamInfo
-
-if TYPE_CHECKING:
-    from pypto_jit.runtime.native import LoadedEntry
 
 Returns = str | tuple["Returns", ...]
 
@@ -88,7 +86,6 @@ class CompiledProgram:
 
     @cached_property
     def _loaded(self) -> LoadedEntry:
-        from pypto_jit.runtime.native import load_entry
         from pypto_jit.runtime.store.environment import runs_here
 
         if not runs_here(self.cpu):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy
 import torch
-import tvm_ffi
 
 from pypto_jit import abi
 from pypto_jit.dtypes import BF16
@@ -89,6 +88,8 @@ def exchangeable(name: str, value: Any, argument: TensorArgument, written: bool)
 
 def _frozen(value: numpy.ndarray) -> Any:
     """A read-only array as a tensor; NumPy exports one only to those who ask for DLPack 1.0."""
+    import tvm_ffi
+
     try:
         return tvm_ffi.from_dlpack(value.__dlpack__(max_version=(1, 0)))
     except (TypeError, BufferError):
@@ -152,7 +153,13 @@ def launch(
         for info, value, argument in zip(program.tensors, values, arguments, strict=True)
     ]
     count = (threads or thread_count()) if program.parallel else 1
-    result = program.entry(*passed, count)
+    plain = all(argument.kind == TORCH and argument.plain for argument in arguments)
+    door = program.torch_entry if plain else None
+    result = door(*passed, count) if door is not None else abi.ARITY
+    if result is None:
+        return
+    if result == abi.ARITY:
+        result = program.entry(*passed, count)
     if result == abi.OVERLAP:
         copies = _harmful_overlaps(program.tensors, values)
         if copies:

@@ -11,10 +11,8 @@ import ctypes
 import itertools
 import threading
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, NamedTuple
-
-import tvm_ffi
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 from pypto_jit import abi
 from pypto_jit.abi import Binding
@@ -22,6 +20,9 @@ from pypto_jit.errors import LaunchError
 from pypto_jit.runtime.door import door_values
 from pypto_jit.runtime.linking import load_shared
 from pypto_jit.runtime.threads import find_openmp
+
+if TYPE_CHECKING:
+    import tvm_ffi
 
 _lock = threading.Lock()
 _numbers = itertools.count()
@@ -56,13 +57,35 @@ def _linker() -> Any:
     return llvm.create_lljit_compiler(machine)
 
 
-class LoadedEntry(NamedTuple):
-    """An entry that can be called. Its code and table live as long as the function."""
+class LoadedEntry:
+    """An entry that can be called. Its code and table live as long as this object, or a function of it.
 
-    function: tvm_ffi.Function
-    address: int
-    door: int
-    table: Any
+    Attributes:
+        address: of the entry.
+        door: address of the way in for torch tensors.
+        table: what the entry works with, in the order of `pypto_jit.abi.Binding`.
+    """
+
+    def __init__(self, library: Any, release_gil: bool) -> None:
+        """Args:
+        library: gives the addresses of symbols, and keeps the code loaded while it lives.
+        release_gil: whether other Python threads may run during a call.
+        """
+        self._library = library
+        self._release_gil = release_gil
+        self.address: int = library[abi.ENTRY_SYMBOL]
+        self.door: int = library[abi.DOOR_SYMBOL]
+        self.table: Any = (ctypes.c_uint64 * len(Binding)).from_address(library[abi.BINDING_SYMBOL])
+        self.table[:] = binding_values()
+
+    @cached_property
+    def function(self) -> tvm_ffi.Function:
+        """The entry as a function of tensors of any library; calls with torch tensors alone do without TVM-FFI."""
+        import tvm_ffi
+
+        function = tvm_ffi.Function.__from_extern_c__(self.address, keep_alive_object=self._library)
+        function.release_gil = self._release_gil
+        return function
 
     @property
     def calls(self) -> int:
@@ -114,10 +137,5 @@ def load_entry(code: bytes, shared: bytes | None = None, *, release_gil: bool = 
     Raises:
         LaunchError: the object does not link.
     """
-    library = load_code(code, shared, (abi.ENTRY_SYMBOL, abi.DOOR_SYMBOL, abi.BINDING_SYMBOL))
-    table = (ctypes.c_uint64 * len(Binding)).from_address(library[abi.BINDING_SYMBOL])
-    table[:] = binding_values()
-    address = library[abi.ENTRY_SYMBOL]
-    function = tvm_ffi.Function.__from_extern_c__(address, keep_alive_object=library)
-    function.release_gil = release_gil
-    return LoadedEntry(function, address, library[abi.DOOR_SYMBOL], table)
+    symbols = (abi.ENTRY_SYMBOL, abi.DOOR_SYMBOL, abi.BINDING_SYMBOL)
+    return LoadedEntry(load_code(code, shared, symbols), release_gil)
