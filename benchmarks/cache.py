@@ -28,8 +28,8 @@ BUDGET = 10  # ms from imports to the first result, with a linker
 RUNS = 9
 STEPS = ("imports", "lookup", "link", "run")
 
-# Each prints the milliseconds of its steps as JSON; importing torch or NumPy is what any program pays, and so is the full
-# collection that is due when torch is imported: it would fall into whatever comes next.
+# Each prints the milliseconds of its steps as JSON. Importing torch or NumPy is what any program pays, and so is the
+# full collection that is due when torch is imported: it would fall into whatever comes next.
 KERNEL = """
 import gc, json, time, torch; torch.set_num_threads(1)
 gc.collect()
