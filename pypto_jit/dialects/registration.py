@@ -32,7 +32,9 @@ _STRUCTURE_OF_VALUES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str
     ),
     "submit": ([("dependencies", "variadic is index")], [("task", "is index")]),
     "access": ([("tensor", "base @pypto::@tensor"), ("corners", "variadic is index")], []),
-    "call": ([("arguments", "variadic any")], []),
+    # One operand each, since those of a variadic one would all have one type.
+    "argument": ([("value", "any")], []),
+    "call": ([], []),
 }
 _OPERAND_TYPES = {"tile": "base @pypto::@tile", "tensor": "base @pypto::@tensor"}
 

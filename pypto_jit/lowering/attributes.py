@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from pypto_jit._mlir import ir
 
-# On a function that was cut from another one: the name of the kernel, until the functions get their final names.
+# On a function that was cut from another one: the name of the kernel that it is of. Where there is a host function it
+# stays; else it goes when the functions get their final names.
 KERNEL = "pypto.kernel"
+# On a function that calls kernels, and is none.
+HOST = "pypto.host"
 
 
 def text(op: ir.Operation, name: str) -> str | None:

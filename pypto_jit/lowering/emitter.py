@@ -91,3 +91,11 @@ class Emitter:
     def arith(self, name: str, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
         """A two-operand operation on index values."""
         return self.value(f"arith.{name}", (lhs, rhs), self.types.index)
+
+
+def anchor(entry: ir.Block, types: TypeTable) -> ir.Operation:
+    """A constant at the start of a function, for an `Emitter` whose function loses the operations it starts with."""
+    attributes: dict[str, ir.Attribute] = {"value": ir.IntegerAttr.get(types.index, 0)}
+    unknown = ir.Location.unknown(types.context)
+    point = ir.InsertionPoint.at_block_begin(entry)
+    return ir.Operation.create("arith.constant", [types.index], [], attributes, loc=unknown, ip=point)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pypto_jit._mlir import ir
+from pypto_jit.lowering.attributes import HOST
 from pypto_jit.lowering.tree import Body, functions, read
 from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import Target
@@ -22,9 +23,9 @@ class Lowering:
         self._read: list[tuple[ir.Operation, Body]] | None = None
 
     def bodies(self, module: ir.Operation) -> list[tuple[ir.Operation, Body]]:
-        """Every function with its body, read from MLIR once until a pass changes the module."""
+        """Every kernel with its body, read from MLIR once until a pass changes the module."""
         if self._read is None:
-            self._read = [(function, read(function)) for function in functions(module)]
+            self._read = [(f, read(f)) for f in functions(module) if HOST not in f.attributes]
         return self._read
 
     def changed(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.attributes import parameters
+from pypto_jit.lowering.chains import root_of
 from pypto_jit.lowering.slices import Program, Slice
 from pypto_jit.lowering.tree import Node
 
@@ -40,8 +41,8 @@ class Accesses:
 
 
 def tensor_of(node: Node) -> ir.Value:
-    """The tensor that a load or store accesses."""
-    return node.operands[0] if node.name == "pypto.load" else node.operands[1]
+    """The tensor that a load or store accesses, be it through a view."""
+    return root_of(node.operands[0] if node.name == "pypto.load" else node.operands[1])
 
 
 def may_be_same(a: Node, b: Node) -> bool:

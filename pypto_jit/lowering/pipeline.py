@@ -22,9 +22,11 @@ from pypto_jit.lowering.passes import (
     destination,
     launches,
     legalize_2d,
+    outline,
     plan,
     spaces,
     stage,
+    views,
 )
 from pypto_jit.lowering.spans import span_of_location
 from pypto_jit.lowering.verify import verify_values
@@ -55,7 +57,9 @@ class Pass:
 
 PASSES: tuple[Pass, ...] = (
     Pass("cse", "values", "cse"),
+    Pass("outline", "values", outline.run),
     Pass("legalize-2d", "flat", legalize_2d.run),
+    Pass("views", "flat", views.run),
     Pass("spaces", "flat", spaces.run),
     Pass("column-vectors", "placed", column_vectors.run),
     Pass("dead-code", "placed", dead_code.run),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC, PartitionType, PointerType, TensorType, TensorViewType
 from pypto_jit.lowering.attributes import described_arguments, parameters, set_arguments
+from pypto_jit.lowering.chains import root_of, view_of
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.tree import constant
 
@@ -69,9 +70,32 @@ class Tensors:
         set_arguments(self._function, self._attributes)
 
     def extent(self, tensor: ir.Value, axis: int) -> ir.Value:
-        """An extent of a tensor."""
+        """An extent of a tensor, or of a strided view of one."""
         number = self._types.tensor(tensor).shape[axis]
-        return self._extents[tensor, axis] if number == DYNAMIC else self._emitter.index(number)
+        if number != DYNAMIC:
+            return self._emitter.index(number)
+        view = view_of(tensor)
+        if view is None:
+            return self._extents[tensor, axis]
+        if view.axes[axis] >= 0:
+            return self._extents[view.source, view.axes[axis]]
+        return self._count(view.source)
+
+    def _count(self, tensor: ir.Value) -> ir.Value:
+        """How many elements a tensor has."""
+        count: ir.Value | None = None
+        for axis in range(self._types.tensor(tensor).rank):
+            extent = self.extent(tensor, axis)
+            both = None if count is None else (count, extent)
+            count = extent if both is None else self._emitter.entry_value("arith.muli", both, self._types.index)
+        return self._emitter.index(1) if count is None else count
+
+    def _stride(self, tensor: ir.Value, axis: int) -> ir.Value:
+        number = self._types.tensor(tensor).strides[axis]
+        if number != DYNAMIC:
+            return self._emitter.index(number)
+        view = view_of(tensor)
+        return self._strides[(tensor, axis) if view is None else (view.source, view.axes[axis])]
 
     def view(self, tensor: ir.Value, layout: str) -> ir.Value:
         """The tensor as a view; ``layout`` is ``nd``, or ``dn`` where columns are what lies consecutively."""
@@ -79,15 +103,16 @@ class Tensors:
         if found is not None:
             return found
         kind = self._types.tensor(tensor)
-        strides = [
-            self._strides[tensor, axis] if number == DYNAMIC else self._emitter.index(number)
-            for axis, number in enumerate(kind.strides)
-        ]
+        strides = [self._stride(tensor, axis) for axis in range(kind.rank)]
         if layout == "dn" and kind.shape[-1] == 1 and DYNAMIC not in kind.shape:
             # Both strides of an [N, 1] tensor are one; the assembler tells dn from nd by the stride of the last
             # dimension.
             strides[-1] = self._emitter.index(kind.shape[-2])
-        operands = [self._pointers[tensor], *(self.extent(tensor, axis) for axis in range(kind.rank)), *strides]
+        operands = [
+            self._pointers[root_of(tensor)],
+            *(self.extent(tensor, axis) for axis in range(kind.rank)),
+            *strides,
+        ]
         found = self._emitter.entry_value(
             "pto.make_tensor_view",
             operands,

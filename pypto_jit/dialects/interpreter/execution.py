@@ -20,6 +20,8 @@ from pypto_jit.dialects.operators import BY_NAME, Operator
 from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType, parse_type
 from pypto_jit.errors import ArgumentError, InternalError, ShapeError
 
+# Attributes of functions, as the pass ``outline`` sets them.
+_HOST, _KERNEL = "pypto.host", "pypto.kernel"
 _Values = list[Any]
 _Step = Callable[[_Values], None]
 _TERMINATORS = frozenset({"scf.yield", "scf.condition", "func.return"})
@@ -38,33 +40,76 @@ def interpret(module: ir.Module, arguments: Sequence[Array]) -> None:
         InternalError: an operation that has no meaning here.
     """
     with module.context, ir.Location.unknown(), numpy.errstate(all="ignore"):
+        program = _Program([op.operation for op in module.body.operations if op.operation.name == "func.func"])
+        program.run(program.entries, list(arguments))
+
+
+class _Program:
+    """The functions of a module: a call runs them all, or the host function, which calls the others."""
+
+    def __init__(self, functions: list[ir.Operation]) -> None:
+        hosts = [function for function in functions if _HOST in function.attributes]
+        self.entries = [_Function(function, self) for function in hosts or functions]
+        self._kernels: dict[str, list[_Function]] = {}
+        for function in functions:
+            if hosts and function not in hosts:
+                kernel = ir.StringAttr(function.attributes[_KERNEL]).value
+                self._kernels.setdefault(kernel, []).append(_Function(function, self))
+
+    def run(self, functions: Sequence[_Function], arguments: list[Any]) -> None:
+        """Run the functions of one kernel in order."""
         workspaces: list[Array] = []
-        for function in module.body.operations:
-            if function.operation.name == "func.func":
-                _run_function(function.operation, list(arguments), workspaces)
+        for function in functions:
+            function.run(arguments, workspaces)
+
+    def call_step(self, operation: ir.Operation, operands: list[int]) -> _Step:
+        """The step that runs a kernel."""
+        callee = ir.StringAttr(operation.attributes["callee"]).value
+
+        def run(values: _Values) -> None:
+            self.run(self._kernels[callee], [values[slot] for slot in operands])
+
+        return run
 
 
-def _run_function(function: ir.Operation, arguments: list[Array], workspaces: list[Array]) -> None:
-    block = function.regions[0].blocks[0]
-    types = [parse_type(str(argument.type)) for argument in block.arguments]
-    # A staged kernel's functions share the workspaces that follow the parameters.
-    for type_ in types[len(arguments) + len(workspaces) :]:
-        assert isinstance(type_, TensorType)
-        workspaces.append(numpy.full(type_.shape, poison(type_.dtype), type_.dtype.numpy))
-    values = [*arguments, *workspaces][: len(types)]
-    for k, (type_, array) in enumerate(zip(types, values, strict=True)):
-        _check_argument(k, type_, array)
-    decoder = _Decoder()
-    slots = [decoder.slot(argument) for argument in block.arguments]
-    steps, _ = decoder.block(block)
-    environment: _Values = [None] * len(decoder.slots)
-    for slot, value in zip(slots, values, strict=True):
-        environment[slot] = value
-    for step in steps:
-        step(environment)
+class _Function:
+    """A function, decoded when it first runs."""
+
+    def __init__(self, function: ir.Operation, program: _Program) -> None:
+        self._block = function.regions[0].blocks[0]
+        self._types = [parse_type(str(argument.type)) for argument in self._block.arguments]
+        self._program = program
+        self._steps: list[_Step] | None = None
+        self._slots: list[int] = []
+        self._size = 0
+
+    def run(self, arguments: list[Any], workspaces: list[Array]) -> None:
+        """Run it; a staged kernel's functions share the workspaces that follow the parameters."""
+        for type_ in self._types[len(arguments) + len(workspaces) :]:
+            assert isinstance(type_, TensorType)
+            workspaces.append(numpy.full(type_.shape, poison(type_.dtype), type_.dtype.numpy))
+        values = [*arguments, *workspaces][: len(self._types)]
+        for k, (type_, value) in enumerate(zip(self._types, values, strict=True)):
+            _check_argument(k, type_, value)
+        steps = self._decoded()
+        environment: _Values = [None] * self._size
+        for slot, value in zip(self._slots, values, strict=True):
+            environment[slot] = value
+        for step in steps:
+            step(environment)
+
+    def _decoded(self) -> list[_Step]:
+        if self._steps is None:
+            decoder = _Decoder(self._program)
+            self._slots = [decoder.slot(argument) for argument in self._block.arguments]
+            self._steps, _ = decoder.block(self._block)
+            self._size = len(decoder.slots)
+        return self._steps
 
 
 def _check_argument(position: int, type_: object, array: Array) -> None:
+    if type_ is None and not isinstance(array, numpy.ndarray):
+        return
     if not isinstance(type_, TensorType):
         raise InternalError(f"argument {position} of the kernel is no tensor", found=type_)
     fits = len(type_.shape) == array.ndim and all(
@@ -93,8 +138,10 @@ def _attributes(operation: ir.Operation, row: Operator) -> dict[str, object]:
 class _Decoder:
     """Turns blocks into steps; every SSA value has a slot in the list of run-time values."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: _Program) -> None:
         self.slots: dict[ir.Value, int] = {}
+        self._program = program
+        self._arguments: list[int] = []
 
     def slot(self, value: ir.Value) -> int:
         return self.slots.setdefault(value, len(self.slots))
@@ -115,6 +162,12 @@ class _Decoder:
         results = [self.slot(result) for result in operation.results]
         if operation.name in STEPS:
             return STEPS[operation.name](operation, operands, results)
+        if operation.name == "pypto.argument":
+            self._arguments += operands
+            return _nothing
+        if operation.name == "pypto.call":
+            arguments, self._arguments = self._arguments, []
+            return self._program.call_step(operation, arguments)
         if dialect == "pypto" and name in MEANINGS:
             return _operator_step(operation, name, operands, results)
         if dialect == "arith":
@@ -181,6 +234,10 @@ class _Decoder:
             _assign(values, results, [values[slot] for slot in yielded])
 
         return run
+
+
+def _nothing(values: _Values) -> None:
+    """An operation that only says something of others."""
 
 
 def _assign(values: _Values, slots: list[int], new: list[Any]) -> None:

@@ -69,6 +69,8 @@ def _view(operation: ir.Operation, operands: list[int], results: list[int]) -> _
             values[result] = _box(source, box[: source.ndim], box[source.ndim :], axes, span)
         elif kind == "transpose":
             values[result] = source.transpose(axes)
+        elif kind == "strided":
+            values[result] = _strided(source, type_, axes)
         else:
             # Assigning the shape is refused where it would take a copy, which a store would not reach.
             view = source.view()
@@ -89,6 +91,16 @@ def _box(source: Array, offsets: list[int], extents: list[int], axes: tuple[int,
         )
     box = source[tuple(slice(offset, offset + extent) for offset, extent, _ in sides)]
     return box[tuple(slice(None) if axis in axes else 0 for axis in range(source.ndim))]
+
+
+def _strided(source: Array, kind: TensorType, axes: tuple[int, ...]) -> Array:
+    item = source.itemsize
+    shape, strides = [], []
+    for extent, stride, axis in zip(kind.shape, kind.strides, axes, strict=True):
+        known = source.size if extent == DYNAMIC else extent
+        shape.append(source.shape[axis] if axis >= 0 else known)
+        strides.append(source.strides[axis] if axis >= 0 else stride * item)
+    return numpy.lib.stride_tricks.as_strided(source, shape, strides)
 
 
 def _submit(operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.lowering import Lowering
 
-_PURE = frozenset({"pypto.dim", "arith.constant"})
+_PURE = frozenset({"pypto.dim", "pypto.view"})
 
 
 def run(module: ir.Operation, lowering: Lowering) -> bool:

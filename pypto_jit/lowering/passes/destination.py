@@ -50,6 +50,7 @@ class _Conversion:
             "pypto.load": self._load,
             "pypto.store": self._store,
             "pypto.dim": self._dim,
+            "pypto.view": self._erased_view,
             "pypto.create_tile": self._create,
             "pypto.reshape": self._reshape,
             "pypto.transpose_view": self._transpose_view,
@@ -229,6 +230,9 @@ class _Conversion:
             if dropped:
                 sizes[0] = self._product([sizes[0], *dropped])
         return [self._emitter.index(1)] * (rank - len(sizes)) + sizes
+
+    def _erased_view(self, node: Node) -> None:
+        self._erased.append(node.op)
 
     def _dim(self, node: Node) -> None:
         self._start(node)

@@ -33,7 +33,8 @@ def run(module: ir.Operation, lowering: Lowering) -> bool:
         name = symbol(function)
         for k, part in enumerate(slices):
             part_function = SliceWriter(part, {}).write(f"{name}_{k}", function)
-            part_function.attributes[KERNEL] = function.attributes["sym_name"]
+            if KERNEL not in part_function.attributes:
+                part_function.attributes[KERNEL] = function.attributes["sym_name"]
         function.erase()
         changed = True
     return changed

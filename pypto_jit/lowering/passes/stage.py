@@ -12,14 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pypto_jit._mlir import ir
-from pypto_jit.lowering.attributes import KERNEL, symbol, text
+from pypto_jit.lowering.attributes import HOST, KERNEL, symbol, text
 from pypto_jit.lowering.cores import CUBE, KIND, MIXED, VECTOR, core_of, crosses, set_kind
 from pypto_jit.lowering.extents import UnknownExtentError, ValidExtents
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.memory_order import order_problem
 from pypto_jit.lowering.slices import Insertion, Program, Slice, SliceWriter
 from pypto_jit.lowering.stages import CannotStageError, Stages
-from pypto_jit.lowering.tree import Node, functions
+from pypto_jit.lowering.tree import Body, Node, functions
 from pypto_jit.lowering.workspaces import (
     Workspace,
     add_arguments,
@@ -44,10 +44,20 @@ class _Part:
 
 def run(module: ir.Operation, lowering: Lowering) -> bool:
     """Split every mixed function, and give each function its kind and its final name; whether any was split."""
+    kernels: dict[str, list[tuple[ir.Operation, Body]]] = {}
+    for function, body in lowering.bodies(module):
+        kernels.setdefault(text(function, KERNEL) or symbol(function), []).append((function, body))
+    # The functions of one kernel share its workspaces.
+    changed = [_run(found, lowering) for found in kernels.values()]
+    _name(functions(module))
+    return any(changed)
+
+
+def _run(found: list[tuple[ir.Operation, Body]], lowering: Lowering) -> bool:
     workspaces: list[Workspace] = []
     split: list[tuple[Program, list[_Part]]] = []
     whole: list[ir.Operation] = []
-    for function, body in lowering.bodies(module):
+    for function, body in found:
         cores = {core_of(node, lowering.types) for node in body.walk()} - {None}
         if len(cores) > 1:
             program = Program(function, body)
@@ -64,7 +74,6 @@ def run(module: ir.Operation, lowering: Lowering) -> bool:
             add_arguments(function, workspaces, lowering)
     for program, parts in split:
         _write(program, parts, workspaces, lowering)
-    _name(functions(module))
     return bool(split)
 
 
@@ -82,15 +91,20 @@ def _write(program: Program, parts: list[_Part], workspaces: list[Workspace], lo
 
 
 def _name(found: list[ir.Operation]) -> None:
-    """Number the functions of a kernel that has several, and name them after their cores."""
-    for k, function in enumerate(found):
-        attributes = function.attributes
-        if len(found) > 1:
-            kernel = text(function, KERNEL) or symbol(function)
-            kind = text(function, KIND) or "mixed"
-            attributes["sym_name"] = ir.StringAttr.get(f"{kernel}_{k}_{kind}")
-        if KERNEL in attributes:
-            del attributes[KERNEL]
+    """Number the functions of each kernel that has several, and name them after their cores."""
+    kernels: dict[str, list[ir.Operation]] = {}
+    for function in found:
+        if HOST not in function.attributes:
+            kernels.setdefault(text(function, KERNEL) or symbol(function), []).append(function)
+    called = any(HOST in function.attributes for function in found)
+    for kernel, parts in kernels.items():
+        for k, function in enumerate(parts):
+            attributes = function.attributes
+            if len(parts) > 1:
+                kind = text(function, KIND) or "mixed"
+                attributes["sym_name"] = ir.StringAttr.get(f"{kernel}_{k}_{kind}")
+            if KERNEL in attributes and not called:
+                del attributes[KERNEL]
 
 
 class _Split:
