@@ -1,7 +1,9 @@
 """Write tile kernels for Huawei's PTO machine in Python; run them on any CPU, at native speed."""
 
-from pypto_jit._jit import interpret, jit
+from pypto_jit._functions import jit
+from pypto_jit._jit import interpret
 from pypto_jit._kernel import Kernel
+from pypto_jit._programs import CompiledEntries, Program
 from pypto_jit._specializations import CacheInfo
 from pypto_jit._texts import compile
 from pypto_jit.errors import (
@@ -39,6 +41,7 @@ __all__ = [
     "CacheInfo",
     "CapacityError",
     "CompileOptions",
+    "CompiledEntries",
     "CompiledProgram",
     "Constant",
     "ControlFlowError",
@@ -53,6 +56,7 @@ __all__ = [
     "LayoutError",
     "OptionError",
     "ParamInfo",
+    "Program",
     "PyptoError",
     "RunConfig",
     "ShapeError",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import inspect
 from types import FunctionType
 from typing import Any
 
-from pypto_jit.errors import DecoratorError, Span
+import numpy
+
+from pypto_jit.errors import ArgumentError, DecoratorError, Span
 from pypto_jit.runtime.binding import Parameter
 
 RESERVED = "config"
@@ -43,7 +47,68 @@ def check_kernel(function: Any) -> FunctionType:
                 span=span,
                 hint="rename the parameter",
             )
+    _resolve_annotations(original)
     return original
+
+
+def _resolve_annotations(function: FunctionType) -> None:
+    """Evaluate the annotations that are text and name variables of the scopes around the definition.
+
+    Such a variable is no part of the function's closure, and gone when the function is called.
+    """
+    texts = {name: text for name, text in function.__annotations__.items() if isinstance(text, str)}
+    if not texts:
+        return
+    known = {*function.__globals__, *vars(builtins), *function.__code__.co_freevars}
+    around: dict[str, Any] | None = None
+    for name, text in texts.items():
+        try:
+            named = {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
+        except SyntaxError:
+            continue
+        if named <= known:
+            continue
+        around = _enclosing_variables() if around is None else around
+        try:
+            function.__annotations__[name] = eval(text, function.__globals__, around)
+        except Exception:  # it is evaluated again, and reported, when it is needed
+            continue
+
+
+def _enclosing_variables() -> dict[str, Any]:
+    """The variables of the user's scope that is being executed, and of the function around it if that is a class."""
+    from pypto_jit.language.location import user_frame
+
+    frame, scopes = user_frame(), []
+    while frame is not None and frame.f_code.co_name != "<module>":
+        scopes.append(frame.f_locals)
+        if frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+            break
+        frame = frame.f_back
+    return {name: value for scope in reversed(scopes) for name, value in scope.items()}
+
+
+def declared_tensors(function: FunctionType) -> dict[str, Any]:
+    """Stand-ins for the tensors of a call, of the declared shapes and dtypes. Nothing reads their elements.
+
+    Raises:
+        ArgumentError: a tensor's shape is not declared, so a tensor must be given.
+    """
+    from pypto_jit.language.parameters import declarations, definition_span
+
+    tensors = {}
+    for name, declared in declarations(function).items():
+        if declared.shape is not None and declared.dtype is not None:
+            # Memory that is never touched costs nothing.
+            tensors[name] = numpy.empty(declared.shape, declared.dtype.numpy)
+        elif declared.kind == "tensor" and declared.direction != "out":
+            raise ArgumentError(
+                f"there is nothing to compile '{function.__name__}' for: '{name}' has no declared shape",
+                span=definition_span(function),
+                found=f"{name}: pl.Tensor",
+                expected=f"{name}: pl.Tensor[[rows, columns], pl.FP32], or tensors as arguments",
+            )
+    return tensors
 
 
 def declared_parameters(function: FunctionType) -> list[Parameter]:

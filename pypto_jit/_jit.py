@@ -1,9 +1,8 @@
-"""The decorator: a kernel's calls go to its specialization, which is traced, lowered and compiled when first needed."""
+"""A kernel: its calls go to its specialization, which is traced, lowered and compiled when first needed."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import inspect
 import os
@@ -13,18 +12,17 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 from pypto_jit._acceptance import INTERPRET, LOWER, Acceptance, Accepted, check_compile, check_only
 from pypto_jit._cached import Compiled, compile_cached
-from pypto_jit._declaration import check_kernel, declared_parameters
-from pypto_jit._kernel import Kernel
+from pypto_jit._declaration import declared_parameters, declared_tensors
 from pypto_jit._outputs import check_outputs, plain, to_observe, write_outputs
 from pypto_jit._specializations import CacheInfo, Specialization, Specializations
-from pypto_jit.errors import DecoratorError, PyptoError
+from pypto_jit.errors import PyptoError
 from pypto_jit.options import CompileOptions, RunConfig
 from pypto_jit.runtime.acceptance import check_run, take_config
-from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocator, tensor_argument
+from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocator, is_tensor, tensor_argument
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.binding import Binder, BoundCall
 from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, HotPaths, constant_guard
@@ -34,9 +32,6 @@ from pypto_jit.targets import BY_NAME
 
 if TYPE_CHECKING:
     from pypto_jit._compiler import Observation, Stages
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class JitFunction:
@@ -92,11 +87,20 @@ class JitFunction:
             return self._run(call, config)
 
     def _inline(self, values: tuple[Any, ...], extra: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """A kernel called by a kernel that is being traced is part of it."""
+        """A call by a kernel that is being traced, from code of others: kernel code goes there by itself."""
+        from pypto_jit.frontend.builder import Builder
+        from pypto_jit.frontend.calls import call_kernel
+        from pypto_jit.language.tracing import CURRENT
+
+        builder = CURRENT.get()
+        assert isinstance(builder, Builder)
         parameters = inspect.signature(self.original).parameters.values()
         given = [(p, v) for p, v in zip(parameters, values, strict=True) if v is not OMITTED]
-        positional = [v for p, v in given if p.kind is not p.KEYWORD_ONLY]
-        return self.original(*positional, *extra, **{p.name: v for p, v in given if p.kind is p.KEYWORD_ONLY}, **named)
+        positional = tuple(v for p, v in given if p.kind is p.POSITIONAL_ONLY)
+        by_name = {p.name: v for p, v in given if p.kind is not p.POSITIONAL_ONLY}
+        if extra:
+            positional, by_name = (*(v for _, v in given), *extra), {}
+        return call_kernel(builder, self.original, positional, {**by_name, **named})
 
     def _chosen(self, named: dict[str, Any]) -> RunConfig:
         config = named.pop("config", None)
@@ -237,12 +241,18 @@ class JitFunction:
             check_only(config, entry, honoured)
         return self._binder.bind(values, extra, named), config
 
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments to compile for: tensors as the annotations declare them, where no tensor is given."""
+        if args or any(is_tensor(value) for value in kwargs.values()):
+            return args, kwargs
+        return (), {**declared_tensors(self.original), **kwargs}
+
     def lower(self, *args: Any, **kwargs: Any) -> Stages:
         """The text of the kernel at each stage, for these arguments: see `Kernel.lower`."""
         from pypto_jit._compiler import lower_kernel
 
         with _blaming_the_caller():
-            call, config = self._bind(args, kwargs, "lower()", LOWER)
+            call, config = self._bind(*self._given(args, kwargs), "lower()", LOWER)
             options = config.compile_options()
             check_compile(options)
             return lower_kernel(self.original, call.arguments, options)
@@ -250,7 +260,7 @@ class JitFunction:
     def compile(self, *args: Any, **kwargs: Any) -> CompiledProgram:
         """The compiled program for these arguments: see `Kernel.compile`."""
         with _blaming_the_caller():
-            call, config = self._bind(args, kwargs)
+            call, config = self._bind(*self._given(args, kwargs))
             accepted = self._accept(config)
             specialization, folder = self._specialize(call, accepted, first_calls=0)
             program = specialization.program
@@ -318,42 +328,6 @@ class _blaming_the_caller:
             from pypto_jit.language.location import user_span
 
             error.span = user_span()
-
-
-@overload
-def jit(function: Callable[P, R], /) -> Kernel[P, R]: ...
-
-
-@overload
-def jit(*, config: RunConfig | None = None) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
-
-
-def jit(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a function a kernel: ``@jit`` or ``@jit(config=RunConfig(...))``.
-
-    The first call with a new kind of arguments traces and compiles the function; the next ones go to native code.
-
-    Args:
-        function: takes tensors and constants; ``pl.Out`` parameters may be left out of a call.
-        config: options of every call that brings none of its own.
-
-    Returns:
-        The kernel. It returns what it writes: the tensor itself, or a tuple of several.
-
-    Raises:
-        DecoratorError: the function cannot be a kernel, or there is no such option.
-    """
-    for name in options:
-        if name != "config":
-            near = difflib.get_close_matches(name, ["config"], 1, 0.5)
-            hint = f"did you mean '{near[0]}'?" if near else None
-            raise DecoratorError(f"@pypto.jit has no option '{name}'", expected="@pypto.jit(config=...)", hint=hint)
-    config = options.get("config") or RunConfig()
-    if not isinstance(config, RunConfig):
-        raise DecoratorError("@pypto.jit(config=...) takes a RunConfig", found=f"a {type(config).__qualname__}")
-    if function is None:
-        return lambda decorated: JitFunction(check_kernel(decorated), config).function
-    return JitFunction(check_kernel(function), config).function
 
 
 def interpret(kernel: Callable[..., Any]) -> Callable[..., Any]:

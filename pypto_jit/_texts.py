@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from pypto_jit._acceptance import check_compile
 from pypto_jit._outputs import check_outputs, is_asked, plain, to_observe, write_outputs
+from pypto_jit._programs import Program
 from pypto_jit.errors import ArgumentError, AssemblyError, OptionError, PyptoError, Span
 from pypto_jit.options import (
+    FIELDS,
     BackendType,
     CompileOptions,
     ExecutionMode,
     MemoryPlanner,
     OptimizationStrategy,
+    RunConfig,
     parse_platform,
     platform_name,
 )
@@ -29,7 +32,7 @@ _STAGE_PART = re.compile(r"_\d+_(cube|vector)$")
 
 
 def compile(
-    program: Stages | str,
+    program: Stages | str | Program,
     *,
     output_dir: str | None = None,
     dump_passes: bool = False,
@@ -47,27 +50,31 @@ def compile(
     opt_level: int = 2,
     platform: str | None = None,
     backend_type: BackendType | None = None,
-) -> CompiledProgram:
-    """Compile a kernel that was lowered before: ``compile(f.lower(x), **config.compile_kwargs())``.
+) -> Any:
+    """Compile a program, or a kernel that was lowered before: ``compile(f.lower(x), **config.compile_kwargs())``.
 
     Args:
-        program: what ``f.lower(...)`` returned; or the text of its stage ``trace``; or PTO assembly, as its stage
-            ``pto`` has it. Assembly has no passes to dump, and no advice.
+        program: a class decorated with ``pl.program``, for the shapes that its annotations declare; or what
+            ``f.lower(...)`` returned; or the text of its stage ``trace``; or PTO assembly, as its stage ``pto`` has it.
+            Assembly has no passes to dump, and no advice.
         output_dir, dump_passes, ...: as in `RunConfig`, under the names of `CompileOptions`.
         platform: that of the program, on an NPU or simulated (default: simulated).
         backend_type: the architecture, where no platform is given.
 
+    Returns:
+        The `CompiledProgram`; of a program with several entries, `CompiledEntries`.
+
     Raises:
-        ArgumentError: it is neither of these.
+        ArgumentError: it is none of these.
         AssemblyError: the text is malformed, or holds what no kernel has.
         OptionError: an option that cannot be honoured, such as a platform of another architecture than the program's.
         PyptoError: the kernel is at fault; the error names the line.
     """
     from pypto_jit._compiler import Stages
 
-    if not isinstance(program, (Stages, str)):
+    if not isinstance(program, (Stages, str, Program)):
         raise ArgumentError(
-            "compile() takes what f.lower(...) returns, or the text of a module",
+            "compile() takes a program, what f.lower(...) returns, or the text of a module",
             found=f"a {type(program).__qualname__}",
             hint="a kernel compiles itself: f.compile(...)" if hasattr(program, "__pypto_kernel__") else None,
         )
@@ -90,7 +97,16 @@ def compile(
     )
     check_compile(options)
     check_outputs(options)
+    if isinstance(program, Program):
+        return program.compile(config=_config(options, backend_type))
     return _compile(program, options, backend_type)
+
+
+def _config(options: CompileOptions, backend_type: BackendType | None) -> RunConfig:
+    """The config whose compile half these options are."""
+    fields: dict[str, Any] = {m: getattr(options, name) for m, (view, name) in FIELDS.items() if view == "compile"}
+    arch, mode = parse_platform(_platform(options.platform, backend_type, None))
+    return RunConfig(**fields, arch=arch, execution_mode=mode)
 
 
 def _compile(program: Stages | str, options: CompileOptions, backend_type: BackendType | None) -> CompiledProgram:
@@ -138,13 +154,13 @@ def _architecture(text: str, is_assembly: bool) -> BackendType:
         raise AssemblyError("no such architecture", found=repr(found.group(1)), expected=names) from None
 
 
-def _platform(platform: str | None, backend_type: BackendType | None, arch: BackendType) -> str:
+def _platform(platform: str | None, backend_type: BackendType | None, arch: BackendType | None) -> str:
     if platform is None and backend_type is not None and not isinstance(backend_type, BackendType):
         raise ArgumentError("backend_type= takes a BackendType", found=repr(backend_type), hint="or write platform=")
     if platform is None:
-        platform = platform_name(backend_type or arch, ExecutionMode.SIM)
+        platform = platform_name(backend_type or arch or BackendType.Ascend910B, ExecutionMode.SIM)
     chosen, _ = parse_platform(platform)
-    if chosen is not arch:
+    if arch is not None and chosen is not arch:
         raise OptionError(
             f"the program is for '{arch.value}', the platform is '{platform}'",
             hint=f"lower it for that: f.lower(..., config=RunConfig(platform='{platform}'))",

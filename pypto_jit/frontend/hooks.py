@@ -14,6 +14,7 @@ import pypto_jit.language
 from pypto_jit.errors import ControlFlowError, DirectionError
 from pypto_jit.frontend.branches import Branch
 from pypto_jit.frontend.builder import Builder
+from pypto_jit.frontend.calls import caller_of, kernel_of
 from pypto_jit.frontend.liveness import Flow
 from pypto_jit.frontend.loops import Loop
 from pypto_jit.frontend.rewrite import Rewriter
@@ -133,8 +134,11 @@ class Hooks:
         kind = type(function)
         if kind not in (FunctionType, MethodType):
             return self._other_callee(function)
-        original = underlying(function)
         builder = CURRENT.get()
+        kernel = kernel_of(function)
+        if kernel is not None and isinstance(builder, Builder):
+            return caller_of(builder, kernel)
+        original = underlying(function)
         if original is None or not isinstance(builder, Builder) or not _is_users(original):
             return function
         builder.helpers.add(original)

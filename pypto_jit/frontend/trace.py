@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -15,7 +15,9 @@ from pypto_jit.dtypes import FP32
 from pypto_jit.errors import ArgumentError, DirectionError, InternalError, TraceError, UndefinedError
 from pypto_jit.frontend.bounds import derive_shape
 from pypto_jit.frontend.builder import Builder
+from pypto_jit.frontend.calls import rewritten
 from pypto_jit.frontend.hooks import REWRITER
+from pypto_jit.frontend.recursion import explain_recursion
 from pypto_jit.language.location import code_span, is_internal
 from pypto_jit.language.parameters import Declaration, check_argument, declarations, definition_span
 from pypto_jit.language.reads import Read, collect_reads
@@ -97,16 +99,16 @@ class _Session:
         location = ir.Location.file(span.filename, span.line, 1, self._context)
         module = ir.Module.create(loc=location)
         module.operation.attributes["pypto.target"] = ir.StringAttr.get(self._target.name)
-        kernel = self._open(module, location)
-        rewritten = builder.rewriter.rewrite(function)
-        builder.kernel_code = rewritten.__code__
-        result = self._call(rewritten)
+        recorded = self._open(module, location)
+        kernel = rewritten(builder, function)
+        builder.kernel_code = kernel.__code__
+        result = self._call(kernel)
         builder.operation("func.return", [], [], location=location)
         builder.close_region(builder.regions[0])
         returned = None if result is None else self._returned(result)
         directions = {name: self._direction(name) for name in self._tensors}
         self._check_written(directions)
-        self._settle(kernel)
+        self._settle(recorded)
         if not module.operation.verify():
             raise InternalError("the traced module does not verify", span=span, notes=tuple(str(module).splitlines()))
         parameters = tuple(self._parameter(name, directions) for name in self._arguments)
@@ -151,7 +153,7 @@ class _Session:
             return None
         return TensorType(declared.shape, declared.dtype, row_major_strides(declared.shape))
 
-    def _call(self, rewritten: FunctionType) -> Any:
+    def _call(self, kernel: Callable[..., Any]) -> Any:
         positional, keywords = [], {}
         for name, parameter in inspect.signature(self._function).parameters.items():
             argument = self._arguments[name]
@@ -162,9 +164,14 @@ class _Session:
                 positional.append(value)
         token = CURRENT.set(self._builder)
         try:
-            return rewritten(*positional, **keywords)
+            return kernel(*positional, **keywords)
         except NameError as error:
             explained = self._explain(error)
+            if explained is None:
+                raise
+            raise explained from None
+        except RecursionError as error:
+            explained = explain_recursion(error)
             if explained is None:
                 raise
             raise explained from None

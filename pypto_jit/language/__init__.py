@@ -7,12 +7,14 @@ into the trace in progress and are errors outside of a kernel.
 from __future__ import annotations
 
 import difflib
+import importlib
 from typing import Any
 
 from pypto_jit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, UINT8, DType
 from pypto_jit.language import system, tasks, tile
 from pypto_jit.language.annotations import InOut, Out, constexpr
 from pypto_jit.language.control import parallel, range
+from pypto_jit.language.functions import FunctionType, func_attr
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
 from pypto_jit.language.operators import FUNCTIONS
 from pypto_jit.language.scalars import Scalar, fold
@@ -47,11 +49,24 @@ def max(*scalars: Any) -> Any:
     return fold("max", scalars)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "jit":
-        from pypto_jit._jit import jit
+# What is made of functions needs the compiler, and so is fetched when it is first asked for.
+_DECORATORS = {
+    "function": "pypto_jit._functions",
+    "inline": "pypto_jit._functions",
+    "jit": "pypto_jit._functions",
+    "program": "pypto_jit._programs",
+}
+_AS_TEXT = "a kernel is a Python function; PTO assembly and traced modules compile with pypto_jit.compile(text)"
+_ELSEWHERE = dict.fromkeys(("parse", "loads", "parse_program", "loads_program"), _AS_TEXT)
 
-        return jit
+
+def __getattr__(name: str) -> Any:
+    if name in _DECORATORS:
+        value = getattr(importlib.import_module(_DECORATORS[name]), name)
+        globals()[name] = value
+        return value
+    if name in _ELSEWHERE:
+        raise AttributeError(f"pypto_jit.language has no '{name}': {_ELSEWHERE[name]}", name=name, obj=None)
     near = [] if name.startswith("__") else difflib.get_close_matches(name, __all__, 1)
     hint = f"; did you mean pl.{near[0]}?" if near else ""
     raise AttributeError(f"pypto_jit.language has no '{name}'{hint}", name=name, obj=None)
@@ -68,6 +83,7 @@ __all__ = [
     "INT32",
     "UINT8",
     "DType",
+    "FunctionType",
     "InOut",
     "Mem",
     "MemorySpace",
@@ -76,11 +92,15 @@ __all__ = [
     "Tensor",
     "Tile",
     "constexpr",
+    "func_attr",
+    "function",
     "gelu",
+    "inline",
     "jit",
     "max",
     "min",
     "parallel",
+    "program",
     "range",
     "sigmoid",
     "silu",

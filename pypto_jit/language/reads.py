@@ -139,7 +139,7 @@ class _Collector:
             return
         helper = underlying(value)
         if isinstance(value, FunctionType) or _is_fixed(value):
-            visible = container is self._globals and name not in self._hidden
+            visible = container is self._globals and name not in self._hidden and name.isidentifier()
             self.reads[key] = Read("identity", container, name, value, visible)
         else:
             problem = _unguardable(value)
@@ -158,6 +158,8 @@ class _Collector:
 def underlying(callee: Any) -> FunctionType | None:
     """The user's function behind a callable: a function, a method, or a kernel's original; None for any other."""
     kernel = getattr(callee, "__pypto_kernel__", None)
+    if isinstance(kernel, MethodType):
+        kernel = kernel.__func__
     if isinstance(kernel, FunctionType):
         return kernel
     if isinstance(callee, MethodType):

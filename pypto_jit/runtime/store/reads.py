@@ -100,6 +100,15 @@ class _Collector:
     def kernel(self, function: FunctionType) -> None:
         """Collect the reads of a kernel: its code, and what its annotations name."""
         name, code = function.__name__, function.__code__
+        receiver = getattr(function, "__self__", None)
+        if receiver is not None:
+            # A function of a program reads of it what it likes.
+            contents = getattr(receiver, "__pypto_contents__", receiver)
+            self._record(f"{name}: self", contents, code.co_filename, code.co_firstlineno)
+            function = getattr(function, "__func__", function)
+        role = getattr(function, "__pypto_role__", None)
+        if role is not None:
+            self._record(f"{name}: role", role, code.co_filename, code.co_firstlineno)
         self._function(name, function, code.co_filename, code.co_firstlineno)
         for parameter, annotation in function.__annotations__.items():
             self._record(f"{name}: annotation of {parameter}", annotation, code.co_filename, code.co_firstlineno)
