@@ -20,8 +20,10 @@ from pypto_jit.lowering.aliasing import safe_in_place
 from pypto_jit.lowering.context import borrowed_context
 from pypto_jit.lowering.cpu.codegen import compile_llvm_ir, to_llvm_ir
 from pypto_jit.lowering.cpu.description import host_cpu
-from pypto_jit.lowering.cpu.entry import EntryTensor, Launch, Operand, entry_text, is_parallel
+from pypto_jit.lowering.cpu.entry import EntryTensor, Host, Launch, Operand, entry_text, is_parallel
 from pypto_jit.lowering.cpu.kernel import lower_to_cpu
+from pypto_jit.lowering.cpu.tasks.calls import Argument
+from pypto_jit.lowering.cpu.tasks.module import find_host, lower_tasks
 from pypto_jit.lowering.pipeline import PASSES, lower
 from pypto_jit.options import CompileOptions, parse_platform
 from pypto_jit.runtime.artifact import CompiledProgram
@@ -347,19 +349,38 @@ def _llvm(
     """LLVM IR of the kernels and their entry; consumes the module."""
     tensors = [info for info in traced.parameters if isinstance(info.spec, TensorSpec)]
     names = [info.name for info in tensors]
+    entry_tensors = [
+        EntryTensor(info.spec, info.direction != "in", frozenset(b for a, b in in_place if a == k))
+        for k, info in enumerate(tensors)
+        if isinstance(info.spec, TensorSpec)
+    ]
+    host = find_host(traced.module.operation)
+    if host is not None:
+        return _llvm_of_tasks(traced.module, host, entry_tensors, names)
     planned = [(f, *_operands(f, names)) for f in _functions(traced.module)]
     workspaces = max((sizes for _, _, sizes in planned), key=len, default=[])
     operands = {ir.StringAttr(function.attributes["sym_name"]).value: operands for function, operands, _ in planned}
     checks = lower_to_cpu(traced.module, host_cpu()).checks
     kernels = [function for function in _functions(traced.module) if "pypto.arena" in function.attributes]
     launches = [_launch(function, operands) for function in kernels]
-    entry_tensors = [
-        EntryTensor(info.spec, info.direction != "in", frozenset(b for a, b in in_place if a == k))
-        for k, info in enumerate(tensors)
-        if isinstance(info.spec, TensorSpec)
-    ]
     text = to_llvm_ir(traced.module) + entry_text(entry_tensors, launches, workspaces)
     return text, launches, checks
+
+
+def _llvm_of_tasks(
+    module: ir.Module, host: ir.Operation, tensors: list[EntryTensor], names: list[str]
+) -> tuple[str, list[Launch], tuple[tuple[Span | None, str], ...]]:
+    """As `_llvm`, of a host function and the kernels it calls: to the entry it is the only launch."""
+    lowered = lower_tasks(module, host, host_cpu(), _SYMBOL_PREFIX)
+    operands = tuple(_host_operand(argument, names) for argument in lowered.host.arguments)
+    entry = Host(lowered.host.symbol, operands, lowered.kernels, lowered.host.table)
+    launch = Launch(lowered.host.symbol, operands, 0, -1, -1)
+    return lowered.text + entry_text(tensors, [], host=entry), [launch], lowered.checks
+
+
+def _host_operand(argument: Argument, names: list[str]) -> Operand:
+    kind = {"argument": "data", "dim": "extent"}.get(argument.kind, argument.kind)
+    return Operand(kind, names.index(argument.name), argument.number)
 
 
 def _operands(function: ir.Operation, names: list[str]) -> tuple[tuple[Operand, ...], list[int]]:

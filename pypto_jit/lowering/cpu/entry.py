@@ -63,7 +63,7 @@ class Host:
     """A function that submits tasks, which runs instead of launches.
 
     Attributes:
-        symbol: name of its LLVM function, which takes 64-bit words and the scheduler's frame.
+        symbol: name of its LLVM function, which takes addresses as 64-bit words, and the scheduler's frame.
         operands: its arguments, up to the frame.
         kernels: what the tasks run, in the order of their numbers.
         table: the table of tasks.
@@ -75,9 +75,9 @@ class Host:
     table: Table
 
 
-def is_parallel(launches: Sequence[Launch], host: Host | None = None) -> bool:
+def is_parallel(launches: Sequence[Launch]) -> bool:
     """Whether the entry uses a thread count at all."""
-    return host is not None or any(launch.parallel for launch in launches)
+    return any(launch.parallel for launch in launches)
 
 
 class _Frame:
@@ -217,7 +217,7 @@ def _body(
         with text.only_if(sound):
             _launch(text, number, launch, threads)
     if host is not None:
-        values = [_operand_value(operand, loaded, pointers)[1] for operand in host.operands]
+        values = [" ".join(_operand_value(operand, loaded, pointers)) for operand in host.operands]
         call_host(text, host.symbol, values, host.table, threads, flags)
     for pointer in pointers:
         text.raw(f"  call void {text.binding(Binding.FREE, 'ptr')}(ptr {pointer})")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pypto_jit._mlir import ir
 from pypto_jit.errors import InternalError
-from pypto_jit.lowering.attributes import described_arguments, number, set_arguments
+from pypto_jit.lowering.attributes import HOST, described_arguments, number, set_arguments
 from pypto_jit.lowering.context import type_table
 from pypto_jit.lowering.cpu import cube
 from pypto_jit.lowering.cpu.agreement import check_agreement
@@ -24,7 +24,7 @@ from pypto_jit.lowering.cpu.reduce import emit_column_reduction
 from pypto_jit.lowering.cpu.schedule import longest_group
 from pypto_jit.lowering.cpu.staging import Staging, find_staging
 from pypto_jit.lowering.cpu.transfer import emit_transfer
-from pypto_jit.lowering.cpu.work import estimate
+from pypto_jit.lowering.cpu.work import estimate, estimate_block
 from pypto_jit.lowering.spans import span_of
 from pypto_jit.lowering.tree import functions
 from pypto_jit.lowering.types import TypeTable
@@ -52,8 +52,9 @@ class CpuModule:
     Attributes:
         module: its kernels take pointers, index arguments, workspaces, then block index, block count, arena and
             status. They have the attributes ``pypto.arena`` (bytes of scratch a block needs), ``pypto.trips``
-            (independent blocks) and ``pypto.work`` (element operations in all), the latter two -1 where unknown;
-            functions without them are parts of kernels.
+            (independent blocks), ``pypto.work`` and ``pypto.block_work`` (element operations in all, and of one block),
+            the latter three -1 where unknown; functions without them are parts of kernels, or host functions, which
+            stay as they are.
         checks: what a status of 1, 2, ... means: where in the user's source, and the message.
     """
 
@@ -71,6 +72,8 @@ def lower_to_cpu(module: ir.Module, cpu: CpuDescription) -> CpuModule:
     with module.context, ir.Location.unknown():
         types = type_table(module.context)
         for function in functions(module.operation):
+            if HOST in function.attributes:
+                continue
             _lower_function(function, types, cpu, checks)
         for name in list(module.operation.attributes):
             if name.startswith(("pto.", "pypto.")):
@@ -80,7 +83,7 @@ def lower_to_cpu(module: ir.Module, cpu: CpuDescription) -> CpuModule:
 
 def _lower_function(function: ir.Operation, types: TypeTable, cpu: CpuDescription, checks: list[Check]) -> None:
     program = Program(function, types)
-    work = estimate(program, function)
+    work = estimate(program, function), estimate_block(program)
     block = function.regions[0].blocks[0]
     given = described_arguments(function, len(block.arguments))
     extents = [value for value, attributes in zip(block.arguments, given, strict=True) if "pypto.dim" in attributes]
@@ -156,7 +159,7 @@ def _emit_alone(frame: Frame, instruction: Instruction, staging: Staging) -> Non
     emit(frame, instruction)
 
 
-def _finish(function: ir.Operation, e: Emitter, given: list[ir.DictAttr], arena: int, work: int) -> None:
+def _finish(function: ir.Operation, e: Emitter, given: list[ir.DictAttr], arena: int, work: tuple[int, int]) -> None:
     """Give the function its new type and attributes."""
     own, plain = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()}), ir.DictAttr.get({})
     attributes = function.attributes
@@ -167,4 +170,4 @@ def _finish(function: ir.Operation, e: Emitter, given: list[ir.DictAttr], arena:
             del attributes[name]
     attributes["pypto.arena"] = e.number(arena)
     attributes["pypto.trips"] = e.number(-1 if trips is None else trips)
-    attributes["pypto.work"] = e.number(work)
+    attributes["pypto.work"], attributes["pypto.block_work"] = map(e.number, work)

@@ -19,6 +19,11 @@ def estimate(program: Program, function: ir.Operation) -> int:
     return _block(program.body, -1 if trips is None else trips)
 
 
+def estimate_block(program: Program) -> int:
+    """Element operations of one block, -1 where loops have unknown trip counts."""
+    return _block(program.body, 1)
+
+
 def _block(block: Block, trips: int) -> int:
     total = 0
     for item in block.items:

@@ -95,6 +95,7 @@ class Allocation:
     BEFORE = 8
     ROOT = LINE
     BYTES = LINE + Root.BYTES
+    ROOT_FROM_DATA = ROOT - BYTES
 
 
 class Item:

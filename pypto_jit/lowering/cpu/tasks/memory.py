@@ -9,13 +9,21 @@ from pypto_jit.lowering.cpu.tasks.layout import LINE, Allocation, Frame, Root
 
 # More than this is never allocated: sizes are computed in 64 bits and must not wrap.
 _MOST_BYTES = 1 << 46
+# Copied at once while memory is filled: what stays in the first cache.
+_FILL_BYTES = 16 * 1024
 
 
 def emit_memory(text: LlvmText) -> None:
-    """Write ``@pypto.allocate``, ``@pypto.release`` and ``@pypto.free``."""
+    """Write ``@pypto.product``, ``allocate``, ``fill``, ``release``, ``free``, and ``fail``."""
+    _product(text)
     _allocate(text)
+    _fill(text)
     _release(text)
     _free(text)
+    text.raw("define internal void @pypto.fail(ptr %frame, i64 %code) {")
+    text.raw("  call void @pypto.flush(ptr %frame)")
+    fail(text, "%code")
+    text.raw("  ret void\n}\n")
 
 
 def fail(text: LlvmText, code: int | str) -> None:
@@ -23,6 +31,31 @@ def fail(text: LlvmText, code: int | str) -> None:
     sound = text.value(f"icmp eq i64 {text.load('i64', '%frame', Frame.STATUS.at)}, 0")
     with text.only_if(sound):
         text.store("i64", code, "%frame", Frame.STATUS.at)
+
+
+def _product(text: LlvmText) -> None:
+    """A product of sizes that are not negative; where it is too large, one more than is ever allocated."""
+    text.raw("define internal i64 @pypto.product(i64 %a, i64 %b) {")
+    both = text.value("call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %a, i64 %b)")
+    size, wrapped = text.value(f"extractvalue {{ i64, i1 }} {both}, 0"), text.value(f"extractvalue {{ i64, i1 }} {both}, 1")
+    large = text.any([wrapped, text.value(f"icmp ugt i64 {size}, {_MOST_BYTES}")])
+    text.raw(f"  ret i64 {text.value(f'select i1 {large}, i64 {_MOST_BYTES + 1}, i64 {size}')}\n}}\n")
+
+
+def _fill(text: LlvmText) -> None:
+    """Repeat the first bytes up to the end."""
+    text.raw("define internal void @pypto.fill(ptr %data, i64 %first, i64 %bytes) {")
+
+    def more(values: list[str]) -> list[str]:
+        (done,) = values
+        left = text.value(f"sub i64 %bytes, {done}")
+        size = text.least(text.least(done, left), str(_FILL_BYTES))
+        place = text.address("%data", done)
+        text.raw(f"  call void @llvm.memcpy.p0.p0.i64(ptr {place}, ptr %data, i64 {size}, i1 false)")
+        return [text.value(f"add i64 {done}, {size}")]
+
+    text.loop([("i64", "%first")], lambda values: text.value(f"icmp slt i64 {values[0]}, %bytes"), more)
+    text.raw("  ret void\n}\n")
 
 
 def _allocate(text: LlvmText) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,11 @@ from pypto_jit.lowering.cpu.tasks.memory import emit_memory
 from pypto_jit.lowering.cpu.tasks.planning import emit_planning
 from pypto_jit.lowering.cpu.tasks.submission import KERNELS, emit_submission
 
+# What runs for each task and its accesses. LLVM spends most of its time on the rest if it optimizes it.
+_OPTIMIZED = ("access", "commit", "link", "parts", "record", "run", "scan", "submit")
 # Of a block whose loops have unknown trip counts.
 _UNKNOWN_WORK = 64 * 1024
+_DEFINED = re.compile(r"define internal \w+ @pypto\.(\w+)\(")
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,6 @@ class TaskKernel:
 
 def emit_scheduler(text: LlvmText, kernels: Sequence[TaskKernel], table: Table) -> None:
     """Write the scheduler, and what runs each kernel; the kernels are numbered in order."""
-    text.raw("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
-    text.raw("declare i64 @llvm.ctlz.i64(i64, i1)\n")
     for number, kernel in enumerate(kernels):
         places = [(kind, Task.ARGUMENTS + 8 * k) for k, kind in enumerate(kernel.arguments)]
         emit_runner(text, f"pypto.kernel.{number}", kernel.symbol, places, kernel.arena)
@@ -49,19 +51,24 @@ def emit_scheduler(text: LlvmText, kernels: Sequence[TaskKernel], table: Table) 
         for number, kernel in enumerate(kernels)
     ]
     text.raw(f"{KERNELS} = internal constant [{len(rows)} x {{ ptr, i64 }}] [{', '.join(rows)}]\n")
+    start = len(text.lines)
     emit_memory(text)
     emit_dependencies(text, table)
     emit_submission(text, table)
     emit_planning(text, table)
     emit_execution(text, table)
     _finish(text)
+    for k, line in enumerate(text.lines[start:], start):
+        defined = _DEFINED.match(line)
+        if defined is not None and defined[1] not in _OPTIMIZED:
+            text.lines[k] = line.removesuffix("{") + "optnone noinline {"
 
 
 def call_host(text: LlvmText, host: str, arguments: Sequence[str], table: Table, threads: str, flags: str) -> None:
     """Call a host function from an entry, which has the frame ``%tasks`` and the word ``%status``.
 
     Args:
-        arguments: 64-bit words.
+        arguments: types and values.
         threads, flags: the entry's.
     """
     text.raw(f"  call void @llvm.memset.p0.i64(ptr %tasks, i8 0, i64 {table.frame}, i1 false)")
@@ -74,7 +81,7 @@ def call_host(text: LlvmText, host: str, arguments: Sequence[str], table: Table,
     ordered = text.value(f"icmp eq i64 {shuffle}, 0")
     immediate = text.value(f"zext i1 {text.every([serial, ordered])} to i64")
     text.store("i64", immediate, "%tasks", Frame.IMMEDIATE.at)
-    passed = ", ".join([*(f"i64 {argument}" for argument in arguments), "ptr %tasks"])
+    passed = ", ".join([*arguments, "ptr %tasks"])
     text.raw(f"  call void @{host}({passed})")
     text.raw("  call void @pypto.finish(ptr %tasks)")
     text.store("i64", text.load("i64", "%tasks", Frame.STATUS.at), "%status")

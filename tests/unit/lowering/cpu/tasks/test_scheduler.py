@@ -107,7 +107,6 @@ class Step:
 def host(steps: Sequence[Step]) -> str:
     """A host function that submits the steps."""
     lines = [
-        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
         "define void @host(i64 %data, ptr %frame) {",
         "  %root = alloca [320 x i8], align 64",
         "  store i64 0, ptr %root",
