@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.attributes import HOST, KERNEL, described_arguments, number, parameters, symbol, text
-from pypto_jit.lowering.cpu.emitter import Emitter, Extent
-from pypto_jit.lowering.cpu.tasks.layout import Task
+from pypto_jit.lowering.cpu.emitter import Extent
+from pypto_jit.lowering.cpu.tasks.boxes import box_bytes
+from pypto_jit.lowering.cpu.tasks.emission import Emission
+from pypto_jit.lowering.cpu.tasks.layout import ADD, READ, WRITE, Frame, Task
 from pypto_jit.lowering.cpu.tasks.scheduler import TaskKernel
 from pypto_jit.lowering.cpu.tasks.tensors import HostTensor
 from pypto_jit.lowering.tree import functions
 
+_KINDS = {"read": READ, "write": WRITE, "atomic": ADD}
 _LLVM = {"!llvm.ptr": "ptr", "index": "i64", "f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
 # Where the number of blocks is not known, units beyond it find nothing to do.
 _UNKNOWN_BLOCKS = 64
@@ -118,37 +121,105 @@ class Kernels:
         return tuple(found)
 
 
-def store_arguments(
-    e: Emitter,
+@dataclass
+class Call:
+    """A call under construction.
+
+    Attributes:
+        task: the number of its task; None where there is none yet.
+        accesses: the operations that say what it touches.
+        arguments: of the kernel.
+    """
+
+    task: ir.Value | None = None
+    accesses: list[ir.Operation] = field(default_factory=list)
+    arguments: list[ir.Value] = field(default_factory=list)
+
+
+def emit_call(m: Emission, call: Call, pieces: Sequence[Piece]) -> int:
+    """Submit a task that runs the pieces of a kernel one after the other; how many accesses it is recorded with."""
+    e = m.e
+    task = call.task if call.task is not None else m.called("submit", m.frame)
+    accesses = [a for a in call.accesses if m.tensors[a.operands[0]].root is not None]
+    given = [_given(m, value) for value in call.arguments]
+    # Numbers are made where they are defined, so that they are there for all branches.
+    corners = [[m.number(value) for value in list(access.operands)[1:]] for access in accesses]
+
+    def record(workspaces: Sequence[Mapping[int, ir.Value]]) -> None:
+        for piece, own in zip(pieces, workspaces, strict=True):
+            place = m.called("record", m.frame, piece.number, piece.blocks)
+            _store_arguments(m, place, piece, given, own)
+            m.effect("ready", m.frame, place)
+        deferred = e.compare("eq", m.slot(Frame.IMMEDIATE), e.constant(0, "i64"))
+        e.when(deferred, lambda: _commit(m, task, len(pieces), accesses, corners))
+
+    e.when(m.sound(), lambda: _with_workspaces(m, pieces, record))
+    return len(accesses)
+
+
+def _given(m: Emission, value: ir.Value) -> HostTensor | ir.Value:
+    """An argument as a record holds it."""
+    tensor = m.tensors.get(value)
+    if tensor is not None:
+        return tensor
+    kind = str(value.type)
+    if kind == "index":
+        return m.e.value(m.number(value))
+    return m.e.cast("extui", value, "i8") if kind == "i1" else value
+
+
+def _with_workspaces(
+    m: Emission, pieces: Sequence[Piece], record: Callable[[Sequence[Mapping[int, ir.Value]]], None]
+) -> None:
+    """Allocate what the pieces of a kernel hand each other; each takes the same, in the same order."""
+    sizes = max(([a.number for a in p.arguments if a.kind == "workspace"] for p in pieces), key=len)
+    if not sizes:
+        record([{} for _ in pieces])
+        return
+    pointers = [m.called("allocate", m.frame, size) for size in sizes]
+    by_piece = []
+    for piece in pieces:
+        places = [k for k, argument in enumerate(piece.arguments) if argument.kind == "workspace"]
+        words = [m.e.op("llvm.ptrtoint", m.e.i64, pointer) for pointer in pointers]
+        by_piece.append(dict(zip(places, words, strict=False)))
+    m.e.when(m.sound(), lambda: record(by_piece))
+    for pointer in pointers:
+        m.effect("release", m.frame, pointer)
+
+
+def _store_arguments(
+    m: Emission,
     task: ir.Value,
     piece: Piece,
     given: Sequence[HostTensor | ir.Value],
     workspaces: Mapping[int, ir.Value],
-    word: Callable[[ir.Value], ir.Value],
 ) -> None:
-    """Fill in a record's arguments.
-
-    Args:
-        task: address of the record.
-        given: the call's arguments.
-        workspaces: address of each workspace, by the place of its argument.
-        word: an index as a 64-bit number.
-    """
     named = dict(zip(piece.parameters, given, strict=False))
     for k, argument in enumerate(piece.arguments):
-        value = workspaces[k] if argument.kind == "workspace" else _value(e, argument, named[argument.name], word)
-        e.store(e.value(value), e.address(task, Task.ARGUMENTS + 8 * k))
+        value = workspaces[k] if argument.kind == "workspace" else _value(argument, named[argument.name])
+        m.e.store(m.e.value(value), m.e.address(task, Task.ARGUMENTS + 8 * k))
 
 
-def _value(
-    e: Emitter, argument: Argument, given: HostTensor | ir.Value, word: Callable[[ir.Value], ir.Value]
-) -> Extent:
+def _value(argument: Argument, given: HostTensor | ir.Value) -> Extent:
     if isinstance(given, ir.Value):
-        if str(given.type) == "index":
-            return word(given)
-        if str(given.type) == "i1":
-            return e.cast("extui", given, "i8")
         return given
     if argument.kind == "argument":
         return given.data
     return (given.extents if argument.kind == "dim" else given.strides)[argument.number]
+
+
+def _commit(
+    m: Emission, task: ir.Value, pieces: int, accesses: Sequence[ir.Operation], corners: Sequence[Sequence[Extent]]
+) -> None:
+    """Give the records their levels, from what the task touches."""
+    e = m.e
+    level: ir.Value = e.constant(0, "i64")
+    for op, numbers in zip(accesses, corners, strict=True):
+        tensor = m.tensors[op.operands[0]]
+        assert tensor.root is not None
+        rank = tensor.type.rank
+        found = box_bytes(e, tensor, numbers[:rank], numbers[rank:])
+        place = (found.low, found.high, found.pitch, found.width)
+        after = m.called("access", m.frame, tensor.root, *place, _KINDS[text(op, "mode") or "write"])
+        level = e.same("arith.maxsi", level, after)
+    m.effect("commit", m.frame, task, pieces, level)

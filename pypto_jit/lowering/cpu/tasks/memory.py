@@ -37,7 +37,10 @@ def _product(text: LlvmText) -> None:
     """A product of sizes that are not negative; where it is too large, one more than is ever allocated."""
     text.raw("define internal i64 @pypto.product(i64 %a, i64 %b) {")
     both = text.value("call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %a, i64 %b)")
-    size, wrapped = text.value(f"extractvalue {{ i64, i1 }} {both}, 0"), text.value(f"extractvalue {{ i64, i1 }} {both}, 1")
+    size, wrapped = (
+        text.value(f"extractvalue {{ i64, i1 }} {both}, 0"),
+        text.value(f"extractvalue {{ i64, i1 }} {both}, 1"),
+    )
     large = text.any([wrapped, text.value(f"icmp ugt i64 {size}, {_MOST_BYTES}")])
     text.raw(f"  ret i64 {text.value(f'select i1 {large}, i64 {_MOST_BYTES + 1}, i64 {size}')}\n}}\n")
 
