@@ -26,6 +26,7 @@ class Tensors:
         self._pointers: dict[ir.Value, ir.Value] = {}
         self._extents: dict[tuple[ir.Value, int], ir.Value] = {}
         self._strides: dict[tuple[ir.Value, int], ir.Value] = {}
+        self._scalars: dict[ir.Value, ir.Value] = {}
         self._views: dict[tuple[ir.Value, str], ir.Value] = {}
         self._attributes: list[ir.DictAttr] = []
         self._old = list(self._block.arguments)
@@ -43,8 +44,8 @@ class Tensors:
             )
         for k, kind in tensors:
             if kind is None:
-                scalar = self._add(self._old[k].type, {named.name: named.attr for named in described[k]})
-                self._old[k].replace_all_uses_with(scalar)
+                scalar = self._add(self._old[k].type, {"pypto.scalar": ir.StringAttr.get(names[k])})
+                self._scalars[self._old[k]] = scalar
         for purpose, table in (("dim", self._extents), ("stride", self._strides)):
             for k, kind, name in named:
                 for axis, number in enumerate(kind.shape if purpose == "dim" else kind.strides):
@@ -64,7 +65,9 @@ class Tensors:
         return self._block.add_argument(mlir, self._function.location)
 
     def finish(self) -> None:
-        """Drop the tensor arguments, which nothing uses any more, and set the function's new type."""
+        """Drop the old arguments, of which only scalars are still used, and set the function's new type."""
+        for old, new in self._scalars.items():
+            old.replace_all_uses_with(new)
         for k in reversed(range(len(self._old))):
             self._block.erase_argument(k)
         set_arguments(self._function, self._attributes)

@@ -117,7 +117,9 @@ class _Host:
                 del attributes[key]
         attributes["sym_name"] = ir.StringAttr.get(name)
         set_arguments(self._function, [ir.DictAttr.get({})] * len(self._block.arguments))
-        self._m.declare_runtime(self._function.parent.operation)
+        module = self._function.parent
+        assert module is not None
+        self._m.declare_runtime(module.operation)
 
     def _find_written(self) -> set[ir.Value]:
         """The tensors that tasks write."""
