@@ -66,13 +66,21 @@ BF16 = DType("BF16", "bf16", 16, "float", "bfloat16", 4)
 INT32 = DType("INT32", "i32", 32, "int", "int32", 0)
 INT16 = DType("INT16", "i16", 16, "int", "int16", 0)
 INT8 = DType("INT8", "i8", 8, "int", "int8", 0)
+INT64 = DType("INT64", "i64", 64, "int", "int64", 0)
 UINT8 = DType("UINT8", "ui8", 8, "uint", "uint8", 1)
+UINT16 = DType("UINT16", "ui16", 16, "uint", "uint16", 1)
+UINT32 = DType("UINT32", "ui32", 32, "uint", "uint32", 1)
 
 # Scalars only: what loops count in and what comparisons give. No tensor or tile has them.
 INDEX = DType("INDEX", "index", 64, "int", "int64", 0)
 BOOL = DType("BOOL", "i1", 8, "bool", "bool", 6)
+# The elements of an array of tasks: INDEX scalars, -1 for no task.
+TASK_ID = DType("TASK_ID", "index", 64, "int", "int64", 0)
 
-ALL: tuple[DType, ...] = (FP32, FP16, BF16, INT32, INT16, INT8, UINT8)
+ALL: tuple[DType, ...] = (FP32, FP16, BF16, INT64, INT32, INT16, INT8, UINT32, UINT16, UINT8)
+SCALARS: tuple[DType, ...] = (INDEX, BOOL, TASK_ID)
 BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
 BY_MLIR: dict[str, DType] = {dtype.mlir: dtype for dtype in ALL}
+# By the MLIR type of a scalar, which has no sign.
+SCALARS_BY_MLIR: dict[str, DType] = {dtype.mlir: dtype for dtype in (*ALL, INDEX, BOOL) if dtype.kind != "uint"}
 BY_DLPACK: dict[tuple[int, int], DType] = {(dtype.dlpack, dtype.bits): dtype for dtype in ALL}

@@ -12,12 +12,32 @@ Sources of the dtype sets and operand orders: the public pto-isa and ptoas v0.57
 from __future__ import annotations
 
 from pypto_jit.dialects.row import AssemblyAttribute, Attribute, Instruction, Operand, Operator
-from pypto_jit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, UINT8, DType
+from pypto_jit.dtypes import (
+    BF16,
+    BOOL,
+    FP16,
+    FP32,
+    INDEX,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    TASK_ID,
+    UINT8,
+    UINT16,
+    UINT32,
+    DType,
+)
 
 ARITHMETIC = frozenset({INT32, INT16, FP16, FP32})
 FLOATS = frozenset({FP16, FP32})
 RELU_TYPES = frozenset({INT32, FP16, FP32})
 ALL_DTYPES = frozenset({FP32, FP16, BF16, INT32, INT16, INT8, UINT8})
+# What memory holds: it may be moved between global memory and Vec, and its elements read and written one by one.
+STORED = ALL_DTYPES | {INT64, UINT32, UINT16}
+# What tgetval and tsetval take (ptoas): the signed integers and floats.
+ELEMENTS = frozenset({FP32, FP16, BF16, INT64, INT32, INT16, INT8})
+ARRAY_DTYPES = frozenset({INT64, INT32, INT16, INT8, BOOL, INDEX, TASK_ID})
 CUBE_INPUTS = frozenset({FP32, FP16, BF16, INT8})
 
 ROUND_MODES = ("none", "rint", "round", "floor", "ceil", "trunc", "odd")
@@ -119,7 +139,7 @@ ROWS: tuple[Operator, ...] = (
         (Operand("tensor", "tensor"), Operand("box", "indices")),
         "load",
         Instruction("tload", ("partition",), pipe="MTE2", core="any", inplace=False),
-        _both(ALL_DTYPES),
+        _both(STORED),
         "A box of a tensor in global memory becomes a tile in Vec or Mat. ``box`` is offsets, then the valid shape.",
         pure=True,
     ),
@@ -128,10 +148,88 @@ ROWS: tuple[Operator, ...] = (
         (Operand("src"), Operand("tensor", "tensor"), Operand("offsets", "indices")),
         "store",
         Instruction("tstore", ("src",), pipe="MTE3", core="any", inplace=False),
-        _both(ALL_DTYPES),
+        _both(STORED),
         "The valid region of a tile is written to a tensor in global memory.",
         results=0,
         pure=False,
+    ),
+    Operator(
+        "read",
+        (Operand("tensor", "tensor"), Operand("indices", "indices")),
+        "read",
+        Instruction("load_scalar", ("pointer", "offset"), pipe="S", core="any", inplace=False, form="element"),
+        _both(STORED),
+        "One element of a tensor in global memory, as a scalar.",
+        "tensor[indices]",
+        result="scalar",
+        spelling="pl.read(tensor, indices), tensor[i, j]",
+    ),
+    Operator(
+        "write",
+        (Operand("scalar", "scalar"), Operand("tensor", "tensor"), Operand("indices", "indices")),
+        "write",
+        Instruction("store_scalar", ("scalar", "pointer", "offset"), pipe="S", core="any", inplace=False, form="element"),
+        _both(STORED),
+        "One element of a tensor in global memory becomes a scalar.",
+        "tensor[indices] = scalar",
+        results=0,
+        pure=False,
+        spelling="pl.write(tensor, indices, scalar), tensor[i, j] = scalar",
+    ),
+    Operator(
+        "read_tile",
+        (Operand("src"), Operand("indices", "indices")),
+        "read_tile",
+        Instruction("tgetval", ("src", "offset"), pipe="S", inplace=False, form="element"),
+        _both(ELEMENTS),
+        "One valid element of a tile, as a scalar.",
+        "src[indices]",
+        result="scalar",
+        spelling="pl.read(tile, indices), tile[i, j]",
+    ),
+    Operator(
+        "write_tile",
+        (Operand("src"), Operand("scalar", "scalar"), Operand("indices", "indices")),
+        "write_tile",
+        Instruction("tsetval", ("offset", "scalar"), pipe="S", inplace=False, form="element", updates=True),
+        _both(ELEMENTS),
+        "The tile with another value for one valid element.",
+        spelling="tile = pl.write(tile, indices, scalar)",
+    ),
+    Operator(
+        "array_create",
+        (),
+        "array_create",
+        Instruction("declare_local_array", (), pipe="S", core="any", inplace=False, form="element"),
+        _both(ARRAY_DTYPES),
+        "A few scalars on the core, zero at first; those of a TASK_ID array are no task.",
+        attributes=(Attribute("fill", "int", "0"),),
+        result="array",
+        spelling="pl.array.create(size, dtype)",
+    ),
+    Operator(
+        "array_get",
+        (Operand("array", "array"), Operand("indices", "indices")),
+        "array_get",
+        Instruction("local_array_get", ("array", "index"), pipe="S", core="any", inplace=False, form="element"),
+        _both(ARRAY_DTYPES),
+        "One element of an array, as a scalar.",
+        "array[index]",
+        result="scalar",
+        pure=False,
+        spelling="array[i]",
+    ),
+    Operator(
+        "array_set",
+        (Operand("scalar", "scalar"), Operand("array", "array"), Operand("indices", "indices")),
+        "array_set",
+        Instruction("local_array_set", ("array", "index", "scalar"), pipe="S", core="any", inplace=False, form="element"),
+        _both(ARRAY_DTYPES),
+        "One element of an array becomes a scalar.",
+        "array[index] = scalar",
+        results=0,
+        pure=False,
+        spelling="array[i] = scalar",
     ),
     Operator(
         "create_tile",
@@ -295,6 +393,10 @@ ROWS: tuple[Operator, ...] = (
 BY_NAME: dict[str, Operator] = {row.name: row for row in ROWS}
 # Two rows may share an instruction (``divs`` and ``rdivs`` are both tdivs, told apart by which operand comes first).
 INSTRUCTIONS: dict[str, tuple[Operator, ...]] = {}
+# Operations of the ``pto`` dialect that read or write single elements.
+ELEMENT_ROWS: dict[str, Operator] = {}
 for _row in ROWS:
-    if _row.instruction is not None:
+    if _row.instruction is not None and _row.instruction.form == "element":
+        ELEMENT_ROWS[_row.instruction.operation] = _row
+    elif _row.instruction is not None:
         INSTRUCTIONS[_row.instruction.operation] = (*INSTRUCTIONS.get(_row.instruction.operation, ()), _row)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pypto_jit.dialects.operators import ROWS, Attribute, Operator
-from pypto_jit.dtypes import ALL
+from pypto_jit.dtypes import ALL, SCALARS
 from pypto_jit.targets import BY_NAME, Target
 
 _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Memory", ("load", "store", "create_tile", "full")),
+    ("Single elements", ("read", "write", "read_tile", "write_tile", "array_create", "array_get", "array_set")),
     ("Elementwise", ("elementwise", "cast")),
     ("Reductions", ("row_reduction", "column_reduction")),
     ("Expansion of vectors", ("row_expand", "col_expand")),
@@ -37,7 +38,9 @@ def signature(row: Operator) -> str:
     """How a row is written in the language, without what only the language adds."""
     arguments = [f"{operand.name}: {operand.kind}" for operand in row.operands]
     arguments.extend(_parameter(attribute) for attribute in row.attributes)
-    return f"{row.name}({', '.join(arguments)})" + (" -> tile" if row.results else "")
+    if row.spelling:
+        return row.spelling
+    return f"{row.name}({', '.join(arguments)})" + (f" -> {row.result}" if row.results else "")
 
 
 def _parameter(attribute: Attribute) -> str:
@@ -60,13 +63,15 @@ def _choices(attribute: Attribute) -> str:
 
 
 def _dtypes(row: Operator, target: str) -> str:
-    return ", ".join(dtype.name for dtype in ALL if dtype in row.dtypes[target])
+    return ", ".join(dtype.name for dtype in (*ALL, *SCALARS) if dtype in row.dtypes[target])
 
 
 def _instruction(row: Operator) -> str:
     if row.instruction is None:
         return "none; the compiler places the tile"
     inputs = ", ".join(row.instruction.inputs)
+    if row.instruction.form == "element":
+        return f"`pto.{row.instruction.mnemonic}`, pipe {row.instruction.pipe}"
     return f"`pto.{row.instruction.mnemonic}` ins({inputs}), pipe {row.instruction.pipe}, core {row.instruction.core}"
 
 

@@ -12,12 +12,17 @@ from pypto_jit._mlir import ir, irdl
 from pypto_jit.dialects.operators import INSTRUCTIONS, ROWS, Operand, Operator
 
 _TYPES = {
-    "pypto": {"tensor": ("shape", "dtype", "strides"), "tile": ("shape", "dtype", "space", "valid")},
+    "pypto": {
+        "tensor": ("shape", "dtype", "strides"),
+        "tile": ("shape", "dtype", "space", "valid"),
+        "array": ("size", "dtype"),
+    },
     "pto": {
         "ptr": ("dtype",),
         "tensor_view": ("shape", "dtype"),
         "partition_tensor_view": ("shape", "dtype"),
         "tile_buf": ("space", "dtype", "shape", "valid", "layout", "box"),
+        "local_array": ("size", "dtype"),
     },
 }
 # Operations of ``pypto`` that are not operators of the table: name -> (operands, results), each with its constraint.
@@ -36,7 +41,7 @@ _STRUCTURE_OF_VALUES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str
     "argument": ([("value", "any")], []),
     "call": ([], []),
 }
-_OPERAND_TYPES = {"tile": "base @pypto::@tile", "tensor": "base @pypto::@tensor"}
+_OPERAND_TYPES = {kind: f"base @pypto::@{kind}" for kind in ("tile", "tensor", "array")}
 
 # Operations of ``pto`` that are not instructions of the table: name -> (operands, results). A trailing * is variadic.
 STRUCTURE = {
@@ -46,6 +51,15 @@ STRUCTURE = {
     "partition_view": (("view", "offsets_and_sizes*"), ("partition",)),
     "get_block_idx": ((), ("index",)),
     "get_block_num": ((), ("count",)),
+    # Single elements, at an offset in elements. The bounds are index and extent for each dimension of a tensor, row and
+    # column of a tile: what the CPU checks, and the assembly leaves out.
+    "load_scalar": (("pointer", "offset", "bounds*"), ("value",)),
+    "store_scalar": (("value", "pointer", "offset", "bounds*"), ()),
+    "tgetval": (("tile", "offset", "bounds*"), ("value",)),
+    "tsetval": (("offset", "value", "tile", "bounds*"), ()),
+    "declare_local_array": ((), ("array",)),
+    "local_array_get": (("array", "index"), ("value",)),
+    "local_array_set": (("array", "index", "value"), ()),
 }
 
 
@@ -69,9 +83,8 @@ def _value_operand(operand: Operand) -> tuple[str, str]:
 
 
 def _value_operation(row: Operator) -> str:
-    return _operation(
-        row.name, [_value_operand(o) for o in row.operands], [("result", "base @pypto::@tile")] * row.results
-    )
+    result = ("result", _OPERAND_TYPES.get(row.result, "any"))
+    return _operation(row.name, [_value_operand(o) for o in row.operands], [result] * row.results)
 
 
 def _structure_operation(name: str) -> str:

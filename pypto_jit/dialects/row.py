@@ -9,7 +9,10 @@ from pypto_jit.dtypes import DType
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand: ``kind`` is ``tile``, ``scalar`` (of the tile's dtype), ``tensor`` or ``indices`` (variadic)."""
+    """One operand: ``kind`` is ``tile``, ``scalar`` (of the other operands' dtype), ``tensor``, ``array`` or ``indices``.
+
+    ``indices`` are any number of index values.
+    """
 
     name: str
     kind: str = "tile"
@@ -57,6 +60,9 @@ class Instruction:
         optional_scratch: whether the assembly may name scratch after the inputs, which we leave out.
         saturates: whether a float that becomes an integer saturates. The assembly must ask for that, since the machine
             keeps low bits by default (and then needs scratch for some pairs).
+        form: how the assembly writes it: ``tiles`` for ``ins(...) outs(...)``, ``element`` for what reads or writes a
+            single element (`pypto_jit.dialects.assembly.elements`).
+        updates: whether the result keeps what the instruction does not write: the first tile operand's elements.
     """
 
     mnemonic: str
@@ -68,6 +74,8 @@ class Instruction:
     attributes: tuple[AssemblyAttribute, ...] = ()
     optional_scratch: bool = False
     saturates: bool = False
+    form: str = "tiles"
+    updates: bool = False
 
     def asks_saturation(self, source: DType, result: DType) -> bool:
         """Whether the assembly asks for saturation between these dtypes."""
@@ -91,6 +99,10 @@ class Operator:
         dtypes: dtypes of the first tile operand (or of the result, where there is none) per target.
         summary: one line for the reference page.
         formula: the meaning of one element.
+        results: 1, or 0 for an operator that only writes.
+        result: what the result is: a ``tile``, a ``scalar`` or an ``array``.
+        pure: whether an operation without users may go.
+        spelling: how the language writes it, where that is not ``pl.`` and its name.
     """
 
     name: str
@@ -102,7 +114,9 @@ class Operator:
     formula: str = ""
     attributes: tuple[Attribute, ...] = ()
     results: int = 1
+    result: str = "tile"
     pure: bool = field(default=True)
+    spelling: str = ""
 
     @property
     def operation(self) -> str:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pypto_jit.dtypes import BY_MLIR, DType
+from pypto_jit.dtypes import BY_MLIR, SCALARS_BY_MLIR, DType
 from pypto_jit.targets import Layout, Space
 
 DYNAMIC = -1
@@ -58,6 +58,19 @@ class TileType:
         """The type in the user's words, for error messages."""
         valid = "" if self.valid == self.shape else f", valid_shape={list(self.valid)}".replace("-1", "?")
         return f"Tile[{list(self.shape)}, {self.dtype}, {self.space.name.capitalize()}{valid}]"
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    """``!pypto.array``, and ``!pto.local_array`` where it is declared: a few scalars on the core, in ``dialect``."""
+
+    size: int
+    dtype: DType
+    dialect: str = "pypto"
+
+    def __str__(self) -> str:
+        name = "array" if self.dialect == "pypto" else "local_array"
+        return f"!{self.dialect}.{name}<[{self.size}], {self.dtype.mlir}>"
 
 
 @dataclass(frozen=True)
@@ -121,12 +134,14 @@ class TileBufType:
         )
 
 
-Type = TensorType | TileType | PointerType | TensorViewType | PartitionType | TileBufType
+Type = TensorType | TileType | ArrayType | PointerType | TensorViewType | PartitionType | TileBufType
 
 _INTS = r"\[([-\d, ]*)\]"
 _PATTERNS = {
     "!pypto.tensor": re.compile(rf"!pypto\.tensor<{_INTS}, (\w+), {_INTS}>"),
     "!pypto.tile": re.compile(rf'!pypto\.tile<{_INTS}, (\w+), "(\w+)", {_INTS}>'),
+    "!pypto.array": re.compile(rf"!pypto\.array<{_INTS}, (\w+)>"),
+    "!pto.local_array": re.compile(rf"!pto\.local_array<{_INTS}, (\w+)>"),
     "!pto.ptr": re.compile(r"!pto\.ptr<(\w+)>"),
     "!pto.tensor_view": re.compile(rf"!pto\.tensor_view<{_INTS}, (\w+)>"),
     "!pto.partition_tensor_view": re.compile(rf"!pto\.partition_tensor_view<{_INTS}, (\w+)>"),
@@ -151,6 +166,8 @@ def parse_type(text: str) -> Type | None:
         return TensorType(_ints(groups[0]), BY_MLIR[groups[1]], _ints(groups[2]))
     if head == "!pypto.tile":
         return TileType(_ints(groups[0]), BY_MLIR[groups[1]], Space(groups[2]), _ints(groups[3]))
+    if head in ("!pypto.array", "!pto.local_array"):
+        return ArrayType(_ints(groups[0])[0], SCALARS_BY_MLIR[groups[1]], head[1:].partition(".")[0])
     if head == "!pto.ptr":
         return PointerType(BY_MLIR[groups[0]])
     if head == "!pto.tensor_view":

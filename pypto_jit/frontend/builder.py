@@ -10,7 +10,7 @@ from typing import Any
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import Operator
 from pypto_jit.dialects.rules import result_type
-from pypto_jit.dialects.types import DYNAMIC, TensorType
+from pypto_jit.dialects.types import DYNAMIC, ArrayType, TensorType
 from pypto_jit.dtypes import BOOL, INDEX, DType
 from pypto_jit.errors import ArgumentError, ControlFlowError, PyptoError, SourceUnavailableError, Span, UndefinedError
 from pypto_jit.frontend.arithmetic import Arithmetic
@@ -19,6 +19,7 @@ from pypto_jit.frontend.rewrite import Rewriter, is_rewritten
 from pypto_jit.frontend.tasks import Tasks
 from pypto_jit.frontend.tensors import Tensors
 from pypto_jit.frontend.valid import valid_extents
+from pypto_jit.language.arrays import Array
 from pypto_jit.language.location import Positions, frame_span, is_internal, positions, user_frame
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.tracing import Task, Trace
@@ -146,7 +147,7 @@ class Builder(Trace):
         region = operand.region
         if region.open and region in self.regions:
             return operand.handle
-        kind = "scalar" if isinstance(operand, Scalar) else "tensor" if isinstance(operand, Tensor) else "tile"
+        kind = type(operand).__name__.lower()
         if not hasattr(region, "what") or region.span is None:
             raise UndefinedError(f"this {kind} belongs to another kernel", span=self.span(), found=operand)
         raise UndefinedError(
@@ -208,16 +209,23 @@ class Builder(Trace):
             error.span = error.span or span
             raise
         recorded = {a.name: ir.StringAttr.get(str(attributes[a.name]), self.context) for a in row.attributes}
+        if isinstance(result, DType):
+            created = self.operation(row.operation, [self.type(result.signless)], values, recorded, location=location)
+            return Scalar(created.results[0], result, self.region)
         results = [] if result is None else [self.type(str(result))]
         created = self.operation(row.operation, results, values, recorded, location=location)
         if result is None:
             return None
+        if isinstance(result, ArrayType):
+            return Array(created.results[0], result, self.region)
         extents = valid_extents(row, operands, attributes, result)
         return Tile(created.results[0], result, extents, span, self.region)
 
     def _note_access(self, row: Operator, operands: Sequence[Any], indices: Sequence[Any], span: Span | None) -> None:
-        if row.name == "load":
+        if row.name in ("load", "read"):
             self.access.loads.setdefault(operands[0].name, span)
+        elif row.name == "write":
+            self.access.stores.setdefault(operands[1].name, span)
         elif row.name == "store":
             tile, tensor = operands
             self.access.stores.setdefault(tensor.name, span)

@@ -10,9 +10,25 @@ import difflib
 import importlib
 from typing import Any
 
-from pypto_jit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, UINT8, DType
+from pypto_jit.dtypes import (
+    BF16,
+    BOOL,
+    FP16,
+    FP32,
+    INDEX,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    DType,
+)
+from pypto_jit.language import arrays as array
 from pypto_jit.language import system, tasks, tile
 from pypto_jit.language.annotations import InOut, Out, constexpr
+from pypto_jit.language.arrays import Array
 from pypto_jit.language.control import parallel, range
 from pypto_jit.language.functions import FunctionType, func_attr
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
@@ -81,7 +97,11 @@ __all__ = [
     "INT8",
     "INT16",
     "INT32",
+    "INT64",
     "UINT8",
+    "UINT16",
+    "UINT32",
+    "Array",
     "DType",
     "FunctionType",
     "InOut",
@@ -91,6 +111,7 @@ __all__ = [
     "Scalar",
     "Tensor",
     "Tile",
+    "array",
     "constexpr",
     "func_attr",
     "function",

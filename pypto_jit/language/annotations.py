@@ -32,6 +32,14 @@ class TileAnnotation:
 
 
 @dataclass(frozen=True)
+class ArrayAnnotation:
+    """``pl.Array[size, dtype]``: documents a local variable; no parameter of a kernel is an array."""
+
+    size: int
+    dtype: DType
+
+
+@dataclass(frozen=True)
 class ScalarAnnotation:
     """``pl.Scalar[dtype]``: a number."""
 

@@ -7,67 +7,28 @@ attributes. Every function gets its documentation from its row.
 
 from __future__ import annotations
 
-import operator as python_operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Any
 
 from pypto_jit.dialects.operators import ROUND_MODES, ROWS, Operator
 from pypto_jit.dialects.types import DYNAMIC
-from pypto_jit.dtypes import ALL, INDEX, DType
+from pypto_jit.dtypes import ALL, DType
 from pypto_jit.errors import DTypeError, LayoutError, ShapeError, TraceError
+from pypto_jit.language.indices import indices, integer, static
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.scalars import cast as cast_scalar
 from pypto_jit.language.signatures import checked
 from pypto_jit.language.tracing import current, here
 from pypto_jit.language.values import Tensor, Tile, arithmetic, emit, tile_scalar
+from pypto_jit.language.values import read as read_element
+from pypto_jit.language.values import write as write_element
 from pypto_jit.targets import COLUMN_VECTOR, Space
 
 # The language's names of the table's operands.
 _UNARY = {"src": "x"}
 _SCALAR = {"src": "lhs", "scalar": "rhs"}
 _SPREAD = {"src": "lhs", "vector": "rhs"}
-
-
-def _extents(values: Any, what: str) -> tuple[Any, ...]:
-    if isinstance(values, (str, Tile, Tensor, Scalar)) or not isinstance(values, Iterable):
-        raise TraceError(f"{what} is a list", span=here(), found=values, expected="one entry per dimension")
-    return tuple(values)
-
-
-def _static(values: Any, what: str) -> tuple[int, ...]:
-    extents = []
-    for value in _extents(values, what):
-        if isinstance(value, Scalar):
-            raise ShapeError(
-                f"{what} is static",
-                span=here(),
-                found="an extent that is only known when the kernel runs",
-                hint="give the largest extent, and the run-time one in valid_shape",
-            )
-        extents.append(_integer(value, what))
-    return tuple(extents)
-
-
-def _integer(value: Any, what: str) -> int:
-    try:
-        return python_operator.index(value)
-    except TypeError:
-        raise TraceError(
-            f"{what} takes integers", span=here(), found=f"{type(value).__name__} {value!r}", expected="an integer"
-        ) from None
-
-
-def _indices(values: Any, what: str) -> tuple[Any, ...]:
-    return tuple(_index(value, what) for value in _extents(values, what))
-
-
-def _index(value: Any, what: str) -> Any:
-    if not isinstance(value, Scalar):
-        return _integer(value, what)
-    if value.dtype.is_float or value.dtype.kind == "bool":
-        raise DTypeError(f"{what} takes integers", span=here(), found=value, hint="use // instead of /")
-    return cast_scalar(value, INDEX)
 
 
 def _dtype(dtype: Any, name: str) -> DType:
@@ -99,9 +60,9 @@ def _ranks(name: str, rank: int, **given: tuple[Any, ...]) -> None:
 def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = None, target_memory: Space = Space.VEC) -> Any:
     if not isinstance(tensor, Tensor):
         return emit("load", (tensor,))
-    shape = _static(shapes, "the shape of load")
-    starts = _indices(offsets, "the offsets of load")
-    extents = shape if valid_shape is None else _indices(valid_shape, "the valid_shape of load")
+    shape = static(shapes, "the shape of load")
+    starts = indices(offsets, "the offsets of load")
+    extents = shape if valid_shape is None else indices(valid_shape, "the valid_shape of load")
     rank = len(current("pl.load").shape(tensor))
     _ranks("load", rank, offsets=starts, shapes=shape, extents=extents)
     valid = tuple(DYNAMIC if isinstance(extent, Scalar) else extent for extent in extents)
@@ -111,7 +72,7 @@ def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = None, target
 
 def store(tile: Any, offsets: Any, out_tensor: Any) -> Any:
     if isinstance(tile, Tile) and isinstance(out_tensor, Tensor):
-        starts = _indices(offsets, "the offsets of store")
+        starts = indices(offsets, "the offsets of store")
         if out_tensor.type is not None:
             _ranks("store", out_tensor.type.rank, offsets=starts)
         emit("store", (tile, out_tensor), None, starts)
@@ -123,9 +84,17 @@ def store(tile: Any, offsets: Any, out_tensor: Any) -> Any:
     return emit("store", (tile, out_tensor))
 
 
+def read(x: Any, indices: Any) -> Any:
+    return read_element(x, indices)
+
+
+def write(x: Any, indices: Any, value: Any) -> Any:
+    return write_element(x, indices, value)
+
+
 def create_tile(shape: Any, dtype: DType, target_memory: Space = Space.VEC) -> Any:
     attributes = {
-        "shape": _static(shape, "the shape of create_tile"),
+        "shape": static(shape, "the shape of create_tile"),
         "dtype": _dtype(dtype, "create_tile"),
         "space": _space(target_memory, "create_tile"),
     }
@@ -133,7 +102,7 @@ def create_tile(shape: Any, dtype: DType, target_memory: Space = Space.VEC) -> A
 
 
 def full(shape: Any, dtype: DType, value: Any) -> Any:
-    attributes = {"shape": _static(shape, "the shape of full"), "dtype": _dtype(dtype, "full")}
+    attributes = {"shape": static(shape, "the shape of full"), "dtype": _dtype(dtype, "full")}
     return emit("full", (tile_scalar("full", value, dtype),), attributes)
 
 
@@ -146,13 +115,13 @@ def cast(x: Any, target_type: DType, mode: str | int = "round") -> Any:
 
 
 def reshape(x: Any, shape: Any) -> Any:
-    return emit("reshape", (x,), {"shape": _static(shape, "the shape of reshape")})
+    return emit("reshape", (x,), {"shape": static(shape, "the shape of reshape")})
 
 
 def transpose(x: Any, axis1: int = 0, axis2: int = 1, tmp: Any = None) -> Any:
     _scratch("transpose", tmp)
     if isinstance(x, Tile):
-        axes = {_integer(axis, "the axes of transpose") for axis in (axis1, axis2)}
+        axes = {integer(axis, "the axes of transpose") for axis in (axis1, axis2)}
         if {axis % x.ndim if -x.ndim <= axis < x.ndim else axis for axis in axes} != {0, 1}:
             raise ShapeError(
                 "transpose swaps the two axes of a tile",
@@ -188,7 +157,8 @@ def _scratch(name: str, tmp: Any) -> None:
 
 
 _WRITTEN = {
-    function.__name__: function for function in (load, store, create_tile, full, cast, reshape, transpose, move)
+    function.__name__: function
+    for function in (load, store, read, write, create_tile, full, cast, reshape, transpose, move)
 }
 _DISPATCHED = ("add", "sub", "mul", "div", "maximum", "minimum")
 
@@ -247,4 +217,7 @@ def _function(row: Operator) -> Callable[..., Any]:
     return checked(function)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {row.name: _function(row) for row in ROWS}
+# Rows that the language spells in another way have no function of their name.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    row.name: _function(row) for row in ROWS if not row.spelling or row.name in _WRITTEN
+}

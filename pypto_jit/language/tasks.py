@@ -12,7 +12,7 @@ from numbers import Integral
 from types import TracebackType
 from typing import Any
 
-from pypto_jit.dtypes import BOOL, INDEX
+from pypto_jit.dtypes import BOOL, INDEX, TASK_ID
 from pypto_jit.errors import ControlFlowError, DTypeError, TraceError
 from pypto_jit.language.annotations import ScalarAnnotation
 from pypto_jit.language.scalars import Scalar, cast
@@ -21,7 +21,6 @@ from pypto_jit.language.tracing import Task, current, here
 from pypto_jit.language.values import Tensor
 
 # A TaskId is a number; TASK_ID is the dtype of arrays of them.
-TASK_ID = INDEX
 TaskId = ScalarAnnotation(INDEX)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, NoReturn
 
 from pypto_jit.dialects.operators import BY_NAME, Operator
@@ -10,6 +11,7 @@ from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType
 from pypto_jit.dtypes import DType
 from pypto_jit.errors import ControlFlowError, DTypeError, PyptoError, Span, TraceError
 from pypto_jit.language.annotations import TensorAnnotation, TileAnnotation, tensor_annotation, tile_annotation
+from pypto_jit.language.indices import element
 from pypto_jit.language.scalars import Scalar, as_number, binary, cast, is_number
 from pypto_jit.language.tracing import current, here
 from pypto_jit.targets import Space
@@ -68,11 +70,15 @@ class Tensor:
     def __repr__(self) -> str:
         return f"Tensor '{self.name}'" if self.type is None else f"Tensor[{list(self.type.shape)}, {self.type.dtype}]"
 
-    def __getitem__(self, index: object) -> NoReturn:
-        raise _no_operator("a tensor in global memory is not subscripted", f"pl.load({self.name}, offsets, shape)")
+    def __getitem__(self, index: Any) -> Any:
+        if not _is_element(index):
+            raise _no_operator("a box of a tensor is not subscripted", f"pl.load({self.name}, offsets, shape)")
+        return read(self, index)
 
-    def __setitem__(self, index: object, value: object) -> NoReturn:
-        raise _no_operator("a tensor in global memory is not assigned to", f"pl.store(tile, offsets, {self.name})")
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not _is_element(index):
+            raise _no_operator("a box of a tensor is not assigned to", f"pl.store(tile, offsets, {self.name})")
+        write(self, index, value)
 
     def __iter__(self) -> NoReturn:
         raise _no_operator("a tensor is not iterated over", "for i in pl.range(...), and pl.load")
@@ -195,11 +201,13 @@ class Tile:
     def __iter__(self) -> NoReturn:
         raise _no_operator("a tile is not iterated over", "operators on whole tiles, or pl.load of smaller ones")
 
-    def __getitem__(self, index: object) -> NoReturn:
-        raise _no_operator("a tile is not subscripted", "pl.load with the offsets of the part you need")
+    def __getitem__(self, index: Any) -> Any:
+        if not _is_element(index):
+            raise _no_operator("a part of a tile is not subscripted", "pl.load with the offsets of the part you need")
+        return read(self, index)
 
     def __setitem__(self, index: object, value: object) -> NoReturn:
-        raise _no_operator("a tile is never changed", "an operator that gives a new tile")
+        raise _no_operator("a tile is never changed", "tile = pl.write(tile, indices, value), which gives a new tile")
 
     __hash__ = object.__hash__
 
@@ -240,13 +248,46 @@ def _no_truth(kind: str) -> ControlFlowError:
     )
 
 
+def _is_element(index: Any) -> bool:
+    """Whether a subscript is made of integers only."""
+    entries = index if isinstance(index, tuple) else (index,)
+    return all(isinstance(entry, (int, Integral, Scalar)) for entry in entries)
+
+
+def _as_index(index: Any) -> Any:
+    return index if isinstance(index, (tuple, list)) else (index,)
+
+
+def read(x: Any, index: Any) -> Any:
+    """One element of a tensor or tile, as a traced scalar of its dtype."""
+    trace = current("pl.read")
+    if isinstance(x, Tile):
+        return emit("read_tile", (x,), None, element(_as_index(index), x.type.valid, "a tile's valid region"))
+    if not isinstance(x, Tensor):
+        raise _wrong_operand(BY_NAME["read"], "x", "tensor or tile", x)
+    return emit("read", (x,), None, element(_as_index(index), trace.shape(x), f"tensor '{x.name}'"))
+
+
+def write(x: Any, index: Any, value: Any) -> Any:
+    """One element becomes a scalar: of a tensor, which is returned, or of a tile, which gives a new one."""
+    trace = current("pl.write")
+    if isinstance(x, Tile):
+        place = element(_as_index(index), x.type.valid, "a tile's valid region")
+        return emit("write_tile", (x, tile_scalar("write", value, x.dtype)), None, place)
+    if not isinstance(x, Tensor):
+        raise _wrong_operand(BY_NAME["write"], "x", "tensor or tile", x)
+    place = element(_as_index(index), trace.shape(x), f"tensor '{x.name}'")
+    emit("write", (tile_scalar("write", value, x.dtype), x), None, place)
+    return x
+
+
 def emit(name: str, operands: tuple[Any, ...], attributes: dict[str, Any] | None = None, indices: Any = ()) -> Any:
     """Record the row of this name. Operands that are no traced values are refused with the user's line."""
     row = BY_NAME[name]
     trace = current(f"pl.{name}")
     named = [operand for operand in row.operands if operand.kind != "indices"]
     for operand, value in zip(named, operands, strict=True):
-        expected = {"tile": Tile, "tensor": Tensor, "scalar": Scalar}[operand.kind]
+        expected = {"tile": Tile, "tensor": Tensor, "scalar": Scalar}.get(operand.kind, object)
         if not isinstance(value, expected):
             raise _wrong_operand(row, operand.name, operand.kind, value)
     return trace.emit(row, operands, attributes or {}, indices)
@@ -337,4 +378,4 @@ def arithmetic(name: str, lhs: Any, rhs: Any) -> Any:
     raise _wrong_operand(BY_NAME[name], wrong[0], "tile", wrong[1])
 
 
-__all__ = ["Scalar", "Tensor", "Tile", "UnknownExtent", "arithmetic", "emit", "tile_scalar"]
+__all__ = ["Scalar", "Tensor", "Tile", "UnknownExtent", "arithmetic", "emit", "read", "tile_scalar", "write"]

@@ -117,6 +117,10 @@ class Buffers:
         self._refs[value] = ref
         return ref
 
+    def share(self, a: ir.Value, b: ir.Value) -> bool:
+        """Whether two tiles lie in one buffer."""
+        return self._interference.same_buffer(a) == self._interference.same_buffer(b)
+
     def copy_all(self, pairs: list[tuple[ir.Value, ir.Value]]) -> None:
         """Copy tiles into the buffers of others, all at once: sources are read as they were before.
 
@@ -206,7 +210,7 @@ class Buffers:
         if instruction is None:
             return True
         mine, theirs = self.physical(node.results[0]), self.physical(operand)
-        if instruction.tied is not None:
+        if instruction.tied is not None or instruction.updates:
             return True
         return instruction.inplace and mine.shape == theirs.shape and mine.layout == theirs.layout
 
@@ -218,6 +222,9 @@ class Buffers:
         for node in nodes:
             if node.row is not None and node.row.instruction is not None and node.row.instruction.tied:
                 self._tie(node)
+        for node in nodes:
+            if node.row is not None and node.row.instruction is not None and node.row.instruction.updates:
+                self._try(node.operands[0], node.results[0])
         for _, argument, yielded, _ in loops:
             self._try(argument, yielded)
         for node in nodes:

@@ -18,6 +18,8 @@ def core_of(node: Node, types: TypeTable) -> str | None:
     row = node.row
     if row is None:
         return None
+    if row.name == "write":
+        return VECTOR
     if row.instruction is not None and row.instruction.core != "any":
         return row.instruction.core
     tile = None

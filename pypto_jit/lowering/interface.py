@@ -50,7 +50,8 @@ def traced_interface(module: ir.Module) -> tuple[ParamInfo, ...]:
     _check_operations(found[0])
     block = found[0].regions[0].blocks[0]
     names = _names(found[0], len(block.arguments))
-    loaded, stored = _uses(found[0], "pypto.load", 0), _uses(found[0], "pypto.store", 1)
+    loaded = _uses(found[0], "pypto.load", 0) | _uses(found[0], "pypto.read", 0)
+    stored = _uses(found[0], "pypto.store", 1) | _uses(found[0], "pypto.write", 1)
     infos = []
     for name, argument in zip(names, block.arguments, strict=True):
         kind = parse_type(str(argument.type))
@@ -169,6 +170,10 @@ def _tensors(function: ir.Operation) -> Iterable[tuple[str, bool, bool, TensorSp
                 raise AssemblyError("a tensor has one shape", span=span_of(op.location), found=str(spec))
         elif op.name == "pto.partition_view" and op.operands[0] in tensor_of:
             tensor_of[op.results[0]] = tensor_of[op.operands[0]]
+        elif op.name == "pto.load_scalar":
+            loaded.add(op.operands[0])
+        elif op.name == "pto.store_scalar":
+            stored.add(op.operands[1])
         else:
             touched = [tensor_of[value] for value in op.operands if value in tensor_of]
             (stored if op.name == "pto.tstore" else loaded).update(touched)

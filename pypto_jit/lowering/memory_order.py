@@ -11,13 +11,17 @@ from pypto_jit.lowering.slices import Program, Slice
 from pypto_jit.lowering.tree import Node
 
 
+READS = frozenset({"pypto.load", "pypto.read"})
+WRITES = frozenset({"pypto.store", "pypto.write"})
+
+
 class Accesses:
-    """The loads and stores of a function."""
+    """The loads and stores of a function, those of single elements included."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self.loads = [node for node in program.nodes if node.name == "pypto.load"]
-        self.stores = [node for node in program.nodes if node.name == "pypto.store"]
+        self.loads = [node for node in program.nodes if node.name in READS]
+        self.stores = [node for node in program.nodes if node.name in WRITES]
         self._before: dict[Node, list[Node]] = {}
         both = [*self.loads, *self.stores]
         for node in both:
@@ -25,7 +29,7 @@ class Accesses:
                 other
                 for other in both
                 if other is not node
-                and "store" in node.name + other.name
+                and (node.name in WRITES or other.name in WRITES)
                 and tensor_of(other) == tensor_of(node)
                 and (other.position < node.position or self.share_turns(node, other))
             ]
@@ -42,7 +46,7 @@ class Accesses:
 
 def tensor_of(node: Node) -> ir.Value:
     """The tensor that a load or store accesses, be it through a view."""
-    return root_of(node.operands[0] if node.name == "pypto.load" else node.operands[1])
+    return root_of(node.operands[0] if node.name in READS else node.operands[1])
 
 
 def may_be_same(a: Node, b: Node) -> bool:

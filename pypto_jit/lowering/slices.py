@@ -22,6 +22,11 @@ class Program:
         self.maker: dict[ir.Value, Node] = {}
         self.holder: dict[ir.Value, Body] = {}
         self._index(body)
+        # What is written into each array on the core.
+        self.written: dict[ir.Value, list[Node]] = {}
+        for node in self.nodes:
+            if node.name == "pypto.array_set":
+                self.written.setdefault(node.operands[1], []).append(node)
 
     def _index(self, body: Body) -> None:
         for argument in body.arguments:
@@ -126,6 +131,9 @@ class Slice:
                 self._carry(owner, carried_position(owner, value))
             return
         self._keep(maker)
+        for node in program.written.get(value, ()):
+            self._keep(node)
+            self._work += node.operands
         if maker.name == "scf.for":
             self._carry(maker, maker.results.index(value))
         elif maker.name == "scf.if":

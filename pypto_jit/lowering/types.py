@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import PartitionType, TensorType, TileBufType, TileType, Type, parse_type
+from pypto_jit.dtypes import DType
 
 
 class TypeTable:
@@ -16,6 +17,7 @@ class TypeTable:
         self.context = context
         self._python: dict[ir.Type, Type | None] = {}
         self._mlir: dict[object, ir.Type] = {}
+        self._scalars: dict[DType, ir.Type] = {}
         # Operations of these names, types and attributes were found right before.
         self.verified: set[tuple] = set()
         with context:
@@ -41,6 +43,13 @@ class TypeTable:
         if mlir is None:
             mlir = self._mlir[python] = ir.Type.parse(str(python), self.context)
             self._python[mlir] = python
+        return mlir
+
+    def scalar(self, dtype: DType) -> ir.Type:
+        """The type of a scalar of a dtype."""
+        mlir = self._scalars.get(dtype)
+        if mlir is None:
+            mlir = self._scalars[dtype] = ir.Type.parse(dtype.signless, self.context)
         return mlir
 
     def tile(self, value: ir.Value) -> TileType | None:

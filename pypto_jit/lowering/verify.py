@@ -12,14 +12,15 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects import rules
 from pypto_jit.dialects.operators import Operator
 from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType
-from pypto_jit.dtypes import BF16, BY_MLIR, FP16, FP32, DType
+from pypto_jit.dtypes import BF16, FP16, FP32, SCALARS_BY_MLIR, DType
 from pypto_jit.errors import DTypeError, InternalError, LayoutError, PyptoError, ShapeError
-from pypto_jit.lowering.attributes import text
+from pypto_jit.lowering.attributes import numbers, text
 from pypto_jit.lowering.layouts import is_column
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.tree import Node
 from pypto_jit.targets import ROW_ALIGNMENT, Space, Target
 
+_ELEMENTS = frozenset({"read", "write", "read_tile", "write_tile", "array_create", "array_get", "array_set"})
 _CUBE_OPERANDS = {"lhs": Space.LEFT, "rhs": Space.RIGHT, "bias": Space.BIAS, "acc": Space.ACC}
 
 
@@ -55,7 +56,7 @@ def verify_values(module: ir.Operation, lowering: Lowering, *, flat: bool, place
 
 def _check(node: Node, row: Operator, lowering: Lowering, flat: bool, placed: bool) -> None:
     types = lowering.types
-    operands = [types.of(v) or BY_MLIR.get(str(v.type)) for v in node.operands]
+    operands = [types.of(v) or SCALARS_BY_MLIR.get(str(v.type)) for v in node.operands]
     result = types.of(node.results[0]) if node.results else None
     for kind in (*operands, result):
         if flat and isinstance(kind, TileType) and kind.rank != 2:
@@ -64,6 +65,8 @@ def _check(node: Node, row: Operator, lowering: Lowering, flat: bool, placed: bo
         _check_load(row, operands, len(node.operands), result, lowering.target)
     elif row.name == "store":
         _check_store(row, operands, len(node.operands), lowering.target)
+    elif row.rule in _ELEMENTS:
+        _check_element(node, row, operands, result, lowering.target)
     else:
         _check_by_rule(node, row, operands, result, lowering.target)
     if placed and row.instruction is not None:
@@ -102,6 +105,27 @@ def _check_store(row: Operator, operands: list, count: int, target: Target) -> N
     narrowing = tile.space is Space.ACC and tile.dtype == FP32 and tensor.dtype in (FP16, BF16)
     if tile.dtype != tensor.dtype and not narrowing:
         raise DTypeError("store does not convert", found=f"{tile.describe()} into a {tensor.dtype} tensor")
+
+
+def _check_element(node: Node, row: Operator, operands: list, result: object, target: Target) -> None:
+    """An operator on one element: the dtype of the scalar, and one index for each dimension."""
+    if row.name == "array_create":
+        return
+    if result is None and node.results:
+        result = SCALARS_BY_MLIR[str(node.results[0].type)]
+    named = len(row.operands) - 1
+    expected = rules.result_type(row, operands[:named], {}, target)
+    same = expected == result
+    if isinstance(expected, DType):
+        same = isinstance(result, DType) and expected.signless == result.signless
+    if not same:
+        raise DTypeError(f"the result of {row.name} has another type", found=result, expected=expected)
+    rank = next((k.rank for k in operands if isinstance(k, TensorType | TileType)), 1)
+    rank = len(numbers(node.op, "box") or (None,) * rank)
+    if len(operands) != named + rank:
+        raise ShapeError(
+            f"{row.name} takes one index for each dimension", found=f"{len(operands) - named} indices", expected=rank
+        )
 
 
 def _check_valid(tile: TileType) -> None:
@@ -161,7 +185,7 @@ def _check_places(row: Operator, operands: list, result: object, target: Target)
                     f"{row.name} takes '{operand.name}' from {space.name.capitalize()}", found=kind.describe()
                 )
     elif row.instruction.core == "vector":
-        for operand, kind in zip(row.operands, operands, strict=True):
+        for operand, kind in zip(row.operands, operands, strict=False):
             if isinstance(kind, TileType) and kind.space is not Space.VEC:
                 raise LayoutError(f"{row.name} takes '{operand.name}' from Vec", found=kind.describe())
         if row.rule in ("elementwise", "cast", "full") and isinstance(result, TileType) and is_column(result):

@@ -125,6 +125,24 @@ class Tensors:
         self._views[tensor, layout] = found
         return found
 
+    def element(self, tensor: ir.Value, indices: list[ir.Value]) -> tuple[ir.Value, ir.Value, list[ir.Value]]:
+        """One element of a tensor: a pointer, the offset from it in elements, and index and extent of each dimension."""
+        # Nothing else may use the view, but it says in the assembly what the tensor is.
+        self.view(tensor, "nd")
+        emitter, kind = self._emitter, self._types.tensor(tensor)
+        offset: ir.Value | None = None
+        bounds: list[ir.Value] = []
+        for axis, index in enumerate(indices):
+            step, number = kind.strides[axis], constant(index)
+            if number != 0 and step != 0:
+                part = index
+                if step != 1:
+                    stride = self._strides[tensor, axis] if step == DYNAMIC else emitter.index(step)
+                    part = emitter.arith("muli", index, stride)
+                offset = part if offset is None else emitter.arith("addi", offset, part)
+            bounds += [index, self.extent(tensor, axis)]
+        return self._pointers[tensor], emitter.index(0) if offset is None else offset, bounds
+
     def box(self, tensor: ir.Value, layout: str, offsets: list[ir.Value], sizes: list[ir.Value]) -> ir.Value:
         """A box of a tensor."""
         static = [constant(size) for size in sizes]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.assembly import forms
 from pypto_jit.dialects.locations import span_of
-from pypto_jit.dialects.operators import INSTRUCTIONS
+from pypto_jit.dialects.operators import ELEMENT_ROWS, INSTRUCTIONS, Operator
 from pypto_jit.dialects.types import TileBufType, parse_type
 from pypto_jit.errors import AssemblyError
 from pypto_jit.targets import Space
@@ -99,12 +99,16 @@ class _Overlaps:
             lost = after
 
     def _instruction(self, operation: ir.Operation, lost: _Lost) -> None:
-        row = INSTRUCTIONS[operation.name.removeprefix("pto.")][0]
+        row = _row(operation)
         assert row.instruction is not None
-        *inputs, destination = operation.operands
-        scratch = [v for name, v in zip(row.instruction.inputs, inputs, strict=True) if name == "tmp"]
+        if row.instruction.form == "element":
+            # It keeps the other elements of the tile, so that a write is a read too.
+            inputs, destination = list(operation.operands), None
+        else:
+            *inputs, destination = operation.operands
+        scratch = [v for name, v in zip(row.instruction.inputs, inputs, strict=False) if name == "tmp"]
         read = [self._places[v] for v in inputs if v in self._places and v not in scratch]
-        written = [self._places[v] for v in (*scratch, destination) if v in self._places]
+        written = [self._places[v] for v in (*scratch, destination) if v is not None and v in self._places]
         for place in read:
             if place in lost:
                 raise _partial(
@@ -117,6 +121,11 @@ class _Overlaps:
             lost.pop(place, None)
             for other in self._others[place]:
                 lost[other] = operation
+
+
+def _row(operation: ir.Operation) -> Operator:
+    name = operation.name.removeprefix("pto.")
+    return ELEMENT_ROWS[name] if name in ELEMENT_ROWS else INSTRUCTIONS[name][0]
 
 
 def _partial(operation: ir.Operation, place: _Bytes, what: str) -> AssemblyError:

@@ -9,7 +9,8 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.assembly import forms
 from pypto_jit.dialects.assembly.builder import Builder
 from pypto_jit.dialects.assembly.cursor import Token
-from pypto_jit.dialects.operators import INSTRUCTIONS, Operator
+from pypto_jit.dialects.assembly.elements import read_element
+from pypto_jit.dialects.operators import ELEMENT_ROWS, INSTRUCTIONS, Operator
 from pypto_jit.dialects.types import DYNAMIC, PartitionType, PointerType, TensorViewType, TileBufType
 
 Named = tuple[Token, ir.Value]
@@ -36,6 +37,8 @@ def read_instruction(
         "pto.get_block_idx": _read_block,
         "pto.get_block_num": _read_block,
     }
+    if name.removeprefix("pto.") in ELEMENT_ROWS:
+        return read_element(builder, block, token, start, hint)
     if name in readers:
         return readers[name](builder, block, token, start, hint)
     rows = _BY_MNEMONIC.get(name.removeprefix("pto."))

@@ -13,10 +13,11 @@ from pathlib import PurePath
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.assembly import forms
+from pypto_jit.dialects.assembly.elements import named_operands, spell_element
 from pypto_jit.dialects.assembly.names import Names, argument_hint, constant_name, hint_of
 from pypto_jit.dialects.assembly.spelling import spell_type
 from pypto_jit.dialects.locations import ASSEMBLY_SUFFIX, file_location, span_of
-from pypto_jit.dialects.operators import INSTRUCTIONS
+from pypto_jit.dialects.operators import ELEMENT_ROWS, INSTRUCTIONS
 from pypto_jit.dialects.types import TileBufType, parse_type
 from pypto_jit.dtypes import DType
 from pypto_jit.errors import AssemblyError
@@ -108,6 +109,7 @@ class _FunctionPrinter:
             "pto.partition_view": self._partition_view,
             "pto.get_block_idx": self._results_only,
             "pto.get_block_num": self._results_only,
+            **dict.fromkeys((f"pto.{name}" for name in ELEMENT_ROWS), self._element),
             forms.SELECT: self._select,
             forms.ADD_FLOATS: self._add_floats,
             forms.RETURN: self._return,
@@ -171,7 +173,7 @@ class _FunctionPrinter:
                 continue
             if operation.name == "pto.alloc_tile":
                 self._constant(self._address(operation))
-            for operand in operation.operands:
+            for operand in named_operands(operation):
                 if operand in texts:
                     name = self._constant(texts[operand])
                     self._names.alias(operand, name)
@@ -307,6 +309,9 @@ class _FunctionPrinter:
         types = ", ".join(map(self._type, inputs))
         taken = f"ins({self._values(inputs)}{shown} : {types})"
         return f"pto.{instruction.mnemonic} {taken} outs({self._typed([destination])})"
+
+    def _element(self, operation: ir.Operation) -> str:
+        return spell_element(operation, self._names.__getitem__, self._type)
 
     def _select(self, operation: ir.Operation) -> str:
         return f"{operation.name} {self._values(list(operation.operands))} : {self._type(operation.results[0])}"

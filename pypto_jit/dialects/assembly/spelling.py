@@ -9,12 +9,20 @@ from __future__ import annotations
 
 import re
 
-from pypto_jit.dialects.types import DYNAMIC, PartitionType, PointerType, TensorViewType, TileBufType, parse_type
-from pypto_jit.dtypes import BY_MLIR, DType
+from pypto_jit.dialects.types import (
+    DYNAMIC,
+    ArrayType,
+    PartitionType,
+    PointerType,
+    TensorViewType,
+    TileBufType,
+    parse_type,
+)
+from pypto_jit.dtypes import BY_MLIR, SCALARS_BY_MLIR, DType
 from pypto_jit.errors import AssemblyError
 from pypto_jit.targets import Layout, Space, Target
 
-AssemblyType = PointerType | TensorViewType | PartitionType | TileBufType
+AssemblyType = ArrayType | PointerType | TensorViewType | PartitionType | TileBufType
 
 _TILE_KEYS = ("loc", "dtype", "rows", "cols", "v_row", "v_col", "blayout", "slayout", "fractal", "pad")
 _COMPACT_DEFAULTS = {"blayout": "row_major", "slayout": "none_box", "fractal": "512", "pad": "0"}
@@ -36,6 +44,8 @@ def spell_type(text: str) -> str:
         return f"!pto.tensor_view<{_spell_dimensions(kind.shape)}{kind.dtype.mlir}>"
     if isinstance(kind, PartitionType):
         return f"!pto.partition_tensor_view<{_spell_dimensions(kind.shape)}{kind.dtype.mlir}>"
+    if isinstance(kind, ArrayType):
+        return f"!pto.local_array<{kind.size}x{kind.dtype.mlir}>"
     return text
 
 
@@ -82,6 +92,8 @@ def read_type(head: str, body: str, target: Target) -> AssemblyType:
         return TensorViewType(shape, dtype) if head == "!pto.tensor_view" else PartitionType(shape, dtype)
     if head == "!pto.tile_buf":
         return _read_tile(body, target)
+    if head == "!pto.local_array":
+        return _read_array(body)
     raise AssemblyError("unknown type", found=head, expected="ptr, tensor_view, partition_tensor_view or tile_buf")
 
 
@@ -90,6 +102,13 @@ def _dtype(text: str) -> DType:
     if dtype is None:
         raise AssemblyError("unknown element type", found=text.strip(), expected=", ".join(sorted(BY_MLIR)))
     return dtype
+
+
+def _read_array(body: str) -> ArrayType:
+    size, _, element = re.sub(r"\s", "", body).partition("x")
+    if not size.isdigit() or int(size) < 1 or element not in SCALARS_BY_MLIR:
+        raise AssemblyError("malformed array", found=body.strip(), expected="such as 4xi32")
+    return ArrayType(int(size), SCALARS_BY_MLIR[element], "pto")
 
 
 def _read_shaped(text: str) -> tuple[tuple[int, ...], DType]:

@@ -17,7 +17,7 @@ from pypto_jit.dialects.interpreter.tensors import STEPS
 from pypto_jit.dialects.interpreter.tiles import MEANINGS, Array, Call, poison
 from pypto_jit.dialects.locations import span_of
 from pypto_jit.dialects.operators import BY_NAME, Operator
-from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType, parse_type
+from pypto_jit.dialects.types import DYNAMIC, ArrayType, TensorType, TileType, parse_type
 from pypto_jit.errors import ArgumentError, InternalError, ShapeError
 
 # Attributes of functions, as the pass ``outline`` sets them.
@@ -254,9 +254,9 @@ def _unknown(operation: ir.Operation) -> InternalError:
 def _operator_step(operation: ir.Operation, name: str, operands: list[int], results: list[int]) -> _Step:
     function = MEANINGS[name]
     parsed = [parse_type(str(operand.type)) for operand in operation.operands]
-    types = tuple(type_ if isinstance(type_, TensorType | TileType) else None for type_ in parsed)
+    types = tuple(type_ if isinstance(type_, TensorType | TileType | ArrayType) else None for type_ in parsed)
     result = parse_type(str(operation.results[0].type)) if results else None
-    assert result is None or isinstance(result, TileType)
+    assert result is None or isinstance(result, TileType | ArrayType)
     attributes = _attributes(operation, BY_NAME[name])
     span = span_of(operation.location)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
-from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType
+from pypto_jit.dialects.types import DYNAMIC, ArrayType, TensorType, TileType
 from pypto_jit.dtypes import DType
 from pypto_jit.errors import BoundsError, Span
 
@@ -57,21 +58,21 @@ class Call:
     Attributes:
         operands: `Tile`, NumPy array (a tensor in global memory), or scalar, in the order of the table's row.
         types: types of the operands; None for a scalar or an index.
-        result: type of the result; None where there is none.
+        result: type of the result; None where there is none, or where it is a scalar.
         attributes: the row's attributes.
         span: the user's line.
     """
 
     operands: tuple
-    types: tuple[TensorType | TileType | None, ...]
-    result: TileType | None
+    types: tuple[TensorType | TileType | ArrayType | None, ...]
+    result: TileType | ArrayType | None
     attributes: Mapping[str, object]
     span: Span | None
 
     @property
     def tile(self) -> TileType:
-        """Type of the result of an operation that has one."""
-        assert self.result is not None
+        """Type of the result of an operation that gives a tile."""
+        assert isinstance(self.result, TileType)
         return self.result
 
     def valid(self, source: Tile) -> tuple[int, ...]:
@@ -89,7 +90,8 @@ class Call:
             )
 
 
-Meaning = Callable[[Call], "Tile | None"]
+# What an operator gives: a tile, a scalar, an array, or None.
+Meaning = Callable[[Call], Any]
 MEANINGS: dict[str, Meaning] = {}
 
 

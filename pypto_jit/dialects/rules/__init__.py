@@ -10,18 +10,19 @@ and keeps the other axis; a matmul takes its rows from the left and its columns 
 from __future__ import annotations
 
 from pypto_jit.dialects.operators import Operator
-from pypto_jit.dialects.rules import cube, memory, shape, vector
-from pypto_jit.dialects.rules.common import RULES, Attributes, Operands, check_dtype
+from pypto_jit.dialects.rules import cube, elements, memory, shape, vector
+from pypto_jit.dialects.rules.common import RULES, Attributes, Operands, Result, check_dtype
 from pypto_jit.dialects.rules.cube import matmul_dtype
-from pypto_jit.dialects.types import TileType
 from pypto_jit.targets import Target
 
 __all__ = [
     "RULES",
     "Attributes",
     "Operands",
+    "Result",
     "check_dtype",
     "cube",
+    "elements",
     "matmul_dtype",
     "memory",
     "result_type",
@@ -30,8 +31,8 @@ __all__ = [
 ]
 
 
-def result_type(row: Operator, operands: Operands, attributes: Attributes, target: Target) -> TileType | None:
-    """The type of the result of an operator, None for an operator without one.
+def result_type(row: Operator, operands: Operands, attributes: Attributes, target: Target) -> Result:
+    """The type of the result of an operator: a dtype for a scalar, None for an operator without one.
 
     Args:
         row: the operator.

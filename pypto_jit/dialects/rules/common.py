@@ -6,14 +6,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pypto_jit.dialects.operators import Operator
-from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType
+from pypto_jit.dialects.types import DYNAMIC, ArrayType, TensorType, TileType
 from pypto_jit.dtypes import FP16, FP32, DType
 from pypto_jit.errors import DTypeError, ShapeError, TraceError
 from pypto_jit.targets import Space, Target
 
-Operands = list[TileType | TensorType | DType]
+Operands = list[TileType | TensorType | ArrayType | DType]
 Attributes = dict[str, object]
-Rule = Callable[[Operator, Operands, Attributes, Target], TileType | None]
+Result = TileType | ArrayType | DType | None
+Rule = Callable[[Operator, Operands, Attributes, Target], Result]
 
 RULES: dict[str, Rule] = {}
 

@@ -256,6 +256,13 @@ class Emitter:
         indices = self.parsed(f"array<i32: {_DYNAMIC_INDEX}>")
         return self.op("llvm.getelementptr", self.pointer, base, offset, rawConstantIndices=indices, elem_type=byte)
 
+    def reserve(self, size: int) -> ir.Value:
+        """The address of some bytes of the function's own."""
+        byte = self.attribute("byte", lambda: ir.TypeAttr.get(self._scalars["i8"]))
+        count = self.constant(size, "i64")
+        attributes = {"elem_type": byte, "alignment": self.number(16)}
+        return ir.Operation.create("llvm.alloca", [self.pointer], [count], attributes, ip=self._top).result
+
     def load(self, address: ir.Value, element: str, lanes: int = 1, mask: ir.Value | None = None) -> ir.Value:
         """Consecutive elements from memory, aligned to one element; lanes that the mask leaves out are zero."""
         kind = self.type(element, lanes)

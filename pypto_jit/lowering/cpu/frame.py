@@ -20,7 +20,7 @@ class Frame:
     """One function under emission.
 
     Args:
-        arena, status: the function's arguments.
+        arena, status: the function's arguments; the arena is never empty.
         checks: shared by the functions of a module; a failed check stores its 1-based place in here.
     """
 
@@ -36,10 +36,11 @@ class Frame:
         self.e = emitter
         self.program = program
         self.ranges = ranges
-        self._arena = arena
+        self.arena = arena
         self._status = status
         self._checks = checks
         self._numbers: dict[ir.Value, ir.Value] = {}
+        self._replaced: dict[ir.Value, ir.Value] = {}
 
     def number(self, extent: Extent) -> Extent:
         """An index value as a 64-bit value, converted once, where it is defined."""
@@ -68,7 +69,22 @@ class Frame:
     def address(self, tile: Tile, offset: Extent = 0) -> ir.Value:
         """The address some bytes into a tile."""
         position = self.program.position(tile)
-        return self.e.address(self._arena, self.e.add(offset, position))
+        return self.e.address(self.arena, self.e.add(offset, position))
+
+    def replace(self, op: ir.Operation, value: ir.Value) -> None:
+        """Let a value stand for the result of an operation, from `finish` on: until then others refer to the result."""
+        self._replaced[op.results[0]] = value
+
+    def replaced(self, result: ir.Value) -> ir.Value:
+        """What stands for a result that was replaced."""
+        return self._replaced[result]
+
+    def finish(self) -> None:
+        """Erase the operations whose results were replaced."""
+        for result, value in reversed(self._replaced.items()):
+            if result.type == value.type:
+                result.replace_all_uses_with(value)
+            result.owner.erase()
 
     def fail_unless(self, condition: ir.Value, op: ir.Operation, message: str) -> None:
         """Report a failed check where the condition does not hold."""

@@ -22,6 +22,7 @@ from pypto_jit.lowering.cpu.program import Block, Instruction, Nested, Program
 from pypto_jit.lowering.cpu.ranges import Ranges
 from pypto_jit.lowering.cpu.reduce import emit_column_reduction
 from pypto_jit.lowering.cpu.schedule import longest_group
+from pypto_jit.lowering.cpu.single import ELEMENT_NAMES, emit_element
 from pypto_jit.lowering.cpu.staging import Staging, find_staging
 from pypto_jit.lowering.cpu.transfer import emit_transfer
 from pypto_jit.lowering.cpu.work import estimate, estimate_block
@@ -42,6 +43,7 @@ ALONE: dict[str, Callable[[Frame, Instruction], None]] = {
     "col_min": emit_column_reduction,
     "transpose": emit_transpose,
     "concat": emit_concat,
+    **dict.fromkeys(ELEMENT_NAMES, emit_element),
 }
 
 
@@ -97,6 +99,7 @@ def _lower_function(function: ir.Operation, types: TypeTable, cpu: CpuDescriptio
     )
     frame = Frame(emitter, program, Ranges(extents), arena, status, checks)
     _lower_block(frame, program.body, live_after(program.body), find_staging(program))
+    frame.finish()
     for op in reversed(program.handles):
         for result, argument in ((program.block_index, index), (program.block_count, count)):
             if op.results and op.results[0] in result:
@@ -129,7 +132,9 @@ def _lower_block(frame: Frame, block: Block, live: dict[Instruction, Live], stag
                 check_agreement(frame, item)
                 _emit_alone(frame, item, staging)
         for done in run:
-            done.op.erase()
+            # What gives a value goes when everything that refers to it is emitted.
+            if not done.op.results:
+                done.op.erase()
         position += len(run)
     for skipped in staging.skipped.intersection(block.items):
         skipped.op.erase()

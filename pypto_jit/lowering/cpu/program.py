@@ -10,8 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pypto_jit._mlir import ir
-from pypto_jit.dialects.operators import INSTRUCTIONS, Operator
-from pypto_jit.dialects.types import DYNAMIC, PartitionType, TensorViewType, TileBufType
+from pypto_jit.dialects.operators import ELEMENT_ROWS, INSTRUCTIONS, Operator
+from pypto_jit.dialects.types import (
+    DYNAMIC,
+    ArrayType,
+    PartitionType,
+    PointerType,
+    TensorViewType,
+    TileBufType,
+)
 from pypto_jit.dtypes import FP32, DType
 from pypto_jit.errors import InternalError
 from pypto_jit.lowering.attributes import number, text
@@ -93,7 +100,7 @@ class Instruction:
     op: ir.Operation
     row: Operator
     operands: dict[str, Tile | Box | ir.Value]
-    destination: Tile | Box
+    destination: Tile | Box | None
     mode: str = "none"
 
     @property
@@ -113,7 +120,8 @@ class Instruction:
     @property
     def reads(self) -> set[int]:
         """Buffers whose contents it uses."""
-        return {tile.buffer for tile in self.inputs}
+        buffers = {tile.buffer for tile in self.inputs}
+        return buffers | self.writes if self.row.instruction is not None and self.row.instruction.updates else buffers
 
     @property
     def writes(self) -> set[int]:
@@ -131,6 +139,30 @@ class Instruction:
         """The destination, which must be a tile."""
         assert isinstance(self.destination, Tile)
         return self.destination
+
+
+@dataclass(eq=False)
+class Element(Instruction):
+    """An instruction that reads or writes one element.
+
+    Attributes:
+        offset: of the element, in elements.
+        bounds: index and extent for each dimension of a tensor; the row and column of a tile as one pair; nothing where
+            they are not known.
+        dtype: of the tensor's elements.
+        array: the type of the array; None for other instructions.
+    """
+
+    offset: Extent = 0
+    bounds: list[tuple[Extent, Extent]] = field(default_factory=list)
+    dtype: DType = FP32
+    array: ArrayType | None = None
+
+    def scalar(self, name: str) -> ir.Value:
+        """An operand that must be a value: a number, a pointer or an array."""
+        found = self.operands[name]
+        assert isinstance(found, ir.Value)
+        return found
 
 
 @dataclass(eq=False)
@@ -221,6 +253,8 @@ class Program:
     def _pto(self, op: ir.Operation, name: str) -> Instruction | None:
         if name in INSTRUCTIONS:
             return self._instruction(op, name)
+        if name in ELEMENT_ROWS:
+            return self._element(op, ELEMENT_ROWS[name])
         self.handles.append(op)
         operands = list(op.operands)
         if name == "alloc_tile":
@@ -271,6 +305,24 @@ class Program:
         assert isinstance(destination, (Tile, Box))
         default = next((str(a.default) for a in row.attributes if a.name == "mode"), "none")
         return Instruction(op, row, operands, destination, text(op, "mode") or default)
+
+    def _element(self, op: ir.Operation, row: Operator) -> Element:
+        assert row.instruction is not None
+        names, values = row.instruction.inputs, list(op.operands)
+        operands = {name: self._operand(value) for name, value in zip(names, values, strict=False)}
+        rest = values[len(names) :]
+        destination = self._tiles[rest.pop(0)] if row.instruction.updates else None
+        extents = [_extent(value) for value in rest]
+        place = next((values[names.index(name)] for name in ("offset", "index") if name in names), None)
+        found = Element(op, row, operands, destination, offset=0 if place is None else _extent(place))
+        found.bounds = list(zip(extents[::2], extents[1::2], strict=True))
+        for value in [*values, *op.results]:
+            kind = self._types.of(value)
+            if isinstance(kind, ArrayType):
+                found.array = kind
+            elif isinstance(kind, PointerType):
+                found.dtype = kind.dtype
+        return found
 
     def _operand(self, value: ir.Value) -> Tile | Box | ir.Value:
         kind = self._types.of(value)

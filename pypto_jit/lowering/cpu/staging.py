@@ -94,6 +94,6 @@ def _undisturbed(moves: list[Instruction], following: list[Instruction | Nested]
         if not left:
             return True
         inside = [item] if isinstance(item, Instruction) else [i for block in item.blocks for i in block.instructions()]
-        if any(isinstance(other.destination, Box) for other in inside):
+        if any(isinstance(other.destination, Box) or other.row.name == "write" for other in inside):
             return False
     return False

@@ -69,4 +69,4 @@ def _instruction(instruction: Instruction) -> int:
     if instruction.row.rule.startswith("matmul"):
         left, acc = instruction.tile("lhs"), instruction.result
         return prod(acc.type.shape) * left.type.shape[1] // _PRODUCTS_PER_ELEMENT
-    return max(prod(tile.type.shape) for tile in instruction.tiles)
+    return max(prod(tile.type.shape) for tile in instruction.tiles) if instruction.tiles else 1

@@ -12,6 +12,7 @@ from pypto_jit.lowering.tree import Body, Node, trip_count
 
 PARALLEL = "pypto.parallel"
 TRIPS = "pypto.trips"
+_WRITES = frozenset({"pto.tstore", "pto.store_scalar"})
 
 
 def run(module: ir.Operation, lowering: Lowering) -> bool:
@@ -42,7 +43,7 @@ def _dealt_loop(body: Body) -> Node | None:
 
 
 def _writes(node: Node) -> bool:
-    return node.name == "pto.tstore" or any(_writes(inner) for body in node.bodies for inner in body.nodes)
+    return node.name in _WRITES or any(_writes(inner) for body in node.bodies for inner in body.nodes)
 
 
 def _deal(loop: Node, emitter: Emitter) -> None:

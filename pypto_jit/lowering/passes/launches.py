@@ -11,7 +11,7 @@ from __future__ import annotations
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.attributes import KERNEL, symbol
 from pypto_jit.lowering.lowering import Lowering
-from pypto_jit.lowering.memory_order import may_be_same
+from pypto_jit.lowering.memory_order import READS, WRITES, may_be_same
 from pypto_jit.lowering.passes.blocks import PARALLEL
 from pypto_jit.lowering.slices import Program, Slice, SliceWriter
 from pypto_jit.lowering.tree import Body, Node
@@ -44,7 +44,7 @@ def _stores(group: list[Node]) -> list[Node]:
     found = []
     for top in group:
         inner = [node for body in top.bodies for node in body.walk()]
-        found += [node for node in [top, *inner] if node.name == "pypto.store"]
+        found += [node for node in [top, *inner] if node.name in WRITES]
     return found
 
 
@@ -68,5 +68,5 @@ def _groups(body: Body) -> list[list[Node]]:
 
 def _reads_too_late(part: Slice, earlier: list[list[Node]]) -> bool:
     stores = [node for group in earlier for node in _stores(group)]
-    loads = [node for node in part.kept if node.name == "pypto.load"]
+    loads = [node for node in part.kept if node.name in READS]
     return any(load.position < store.position and may_be_same(load, store) for load in loads for store in stores)

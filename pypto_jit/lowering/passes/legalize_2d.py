@@ -34,6 +34,8 @@ def run(module: ir.Operation, lowering: Lowering) -> bool:
         for node in nodes:
             if node.name == "pypto.store":
                 _remember_box(node, lowering.types)
+            elif node.name in ("pypto.read_tile", "pypto.write_tile"):
+                _remember_shape(node, lowering.types)
         for value in values:
             tile = lowering.types.tile(value)
             assert tile is not None
@@ -66,6 +68,12 @@ def _remember_box(node: Node, types: TypeTable) -> None:
     tile = types.tile(node.operands[0])
     if tile is not None and tile.rank != 2:
         node.op.attributes["box"] = ir.DenseI64ArrayAttr.get(list(tile.valid))
+
+
+def _remember_shape(node: Node, types: TypeTable) -> None:
+    tile = types.tile(node.operands[0])
+    if tile is not None and tile.rank != 2:
+        node.op.attributes["box"] = ir.DenseI64ArrayAttr.get(list(tile.shape))
 
 
 def _flatten_at(tile: TileType, location: ir.Location) -> TileType:

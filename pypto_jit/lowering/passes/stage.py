@@ -117,6 +117,7 @@ class _Split:
     def __init__(self, program: Program, lowering: Lowering, workspaces: list[Workspace]) -> None:
         self._program = program
         self._lowering = lowering
+        self._refuse_elements()
         self._stages = Stages(program, lowering)
         self._extents = ValidExtents(program, lowering.types)
         self._moves = {n.results[0]: n for n in program.nodes if crosses(n, lowering.types, lowering.target)}
@@ -131,6 +132,12 @@ class _Split:
         }
         workspaces += made.values()
         self._connect(made)
+
+    def _refuse_elements(self) -> None:
+        for node in self._program.nodes:
+            if node.name == "pypto.read_tile":
+                where = f" at line {node.span.line}" if node.span is not None else ""
+                raise CannotStageError(f"the element{where} is read from a tile, which only one of the cores has")
 
     def _cut(self) -> list[ir.Value]:
         """Make the parts from the last stage to the first; the values that are handed over."""
