@@ -51,6 +51,8 @@ STRUCTURE = {
     "partition_view": (("view", "offsets_and_sizes*"), ("partition",)),
     "get_block_idx": ((), ("index",)),
     "get_block_num": ((), ("count",)),
+    # Orders reads and writes of single elements of global memory and those of boxes.
+    "fence": ((), ()),
     # Single elements, at an offset in elements. The bounds are index and extent for each dimension of a tensor, row and
     # column of a tile: what the CPU checks, and the assembly leaves out.
     "load_scalar": (("pointer", "offset", "bounds*"), ("value",)),

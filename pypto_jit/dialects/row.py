@@ -9,9 +9,10 @@ from pypto_jit.dtypes import DType
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand: ``kind`` is ``tile``, ``scalar`` (of the other operands' dtype), ``tensor``, ``array`` or ``indices``.
+    """One operand.
 
-    ``indices`` are any number of index values.
+    Attributes:
+        kind: ``tile``, ``scalar`` (of the other operands' dtype), ``tensor``, ``array`` or ``indices`` (any number).
     """
 
     name: str

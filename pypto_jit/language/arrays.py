@@ -37,7 +37,9 @@ class Array:
 
     def __class_getitem__(cls, item: Any) -> ArrayAnnotation:
         if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], Integral):
-            raise DecoratorError("pl.Array[...] takes a size and a dtype", found=item, expected="pl.Array[16, pl.INT32]")
+            raise DecoratorError(
+                "pl.Array[...] takes a size and a dtype", found=item, expected="pl.Array[16, pl.INT32]"
+            )
         if item[1] not in ARRAY_DTYPES:
             raise DecoratorError("an array has elements of this dtype", found=item[1], expected=_listed())
         return ArrayAnnotation(int(item[0]), item[1])

@@ -10,7 +10,6 @@ from pypto_jit.lowering.chains import root_of
 from pypto_jit.lowering.slices import Program, Slice
 from pypto_jit.lowering.tree import Node
 
-
 READS = frozenset({"pypto.load", "pypto.read"})
 WRITES = frozenset({"pypto.store", "pypto.write"})
 

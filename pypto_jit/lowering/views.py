@@ -126,7 +126,7 @@ class Tensors:
         return found
 
     def element(self, tensor: ir.Value, indices: list[ir.Value]) -> tuple[ir.Value, ir.Value, list[ir.Value]]:
-        """One element of a tensor: a pointer, the offset from it in elements, and index and extent of each dimension."""
+        """One element of a tensor: a pointer, the offset in elements, and index and extent of each dimension."""
         # Nothing else may use the view, but it says in the assembly what the tensor is.
         self.view(tensor, "nd")
         emitter, kind = self._emitter, self._types.tensor(tensor)
@@ -137,11 +137,10 @@ class Tensors:
             if number != 0 and step != 0:
                 part = index
                 if step != 1:
-                    stride = self._strides[tensor, axis] if step == DYNAMIC else emitter.index(step)
-                    part = emitter.arith("muli", index, stride)
+                    part = emitter.arith("muli", index, self._stride(tensor, axis))
                 offset = part if offset is None else emitter.arith("addi", offset, part)
             bounds += [index, self.extent(tensor, axis)]
-        return self._pointers[tensor], emitter.index(0) if offset is None else offset, bounds
+        return self._pointers[root_of(tensor)], emitter.index(0) if offset is None else offset, bounds
 
     def box(self, tensor: ir.Value, layout: str, offsets: list[ir.Value], sizes: list[ir.Value]) -> ir.Value:
         """A box of a tensor."""

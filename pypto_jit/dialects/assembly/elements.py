@@ -106,7 +106,9 @@ def _result(builder: Builder, element: str) -> list[ir.Type]:
     opening = builder.peek()
     kind = builder.type()
     if str(kind) != element:
-        raise builder.error("an element has another type", opening.start, builder.last_end, found=kind, expected=element)
+        raise builder.error(
+            "an element has another type", opening.start, builder.last_end, found=kind, expected=element
+        )
     return [kind]
 
 

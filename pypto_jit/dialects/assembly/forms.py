@@ -47,7 +47,18 @@ PERMISSIONS = frozenset({"overflowFlags", "fastmath", "isExact", "nneg", "operan
 # Manual synchronization in text made elsewhere. One thread runs a kernel's instructions in order, so it has no effect
 # there, and what we print is synchronized by the assembler.
 SYNCHRONIZATION = _names(
-    "pto", "set_flag wait_flag set_flag_dyn wait_flag_dyn record_event wait_event barrier barrier_sync get_buf rls_buf"
+    "pto",
+    "cmo.cacheinvalid set_flag wait_flag set_flag_dyn wait_flag_dyn record_event wait_event barrier barrier_sync "
+    "get_buf rls_buf",
+)
+
+# Scalar accesses of global memory go through a cache that loads and stores of tiles pass by: what orders them waits for
+# all pipes, drops the cache, and waits for memory. The last line stands for all three when it is read.
+FENCE = "pto.fence"
+FENCED = (
+    "pto.barrier #pto.pipe<PIPE_ALL>",
+    "pto.cmo.cacheinvalid all #pto.address_space<gm>",
+    "pto.fence.barrier_all #pto.fence_scope<gm>",
 )
 
 # Attributes of instructions that only hint, and those that must have the value given.

@@ -28,6 +28,9 @@ def read_instruction(
         _skip_synchronization(builder)
         builder.location(start, None)
         return None
+    if name == "pto.fence.barrier_all":
+        _skip_synchronization(builder)
+        return builder.create(forms.FENCE, block, builder.location(start, None))
     readers = {
         "pto.alloc_tile": _read_alloc_tile,
         "pto.treshape": _read_other_handle,
@@ -56,6 +59,8 @@ def read_instruction(
 
 
 def _skip_synchronization(builder: Builder) -> None:
+    if builder.accept("all"):
+        pass
     if builder.at("[", "<"):
         builder.bracketed()
     elif builder.peek().kind == "sigil":

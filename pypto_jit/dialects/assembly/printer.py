@@ -221,6 +221,9 @@ class _FunctionPrinter:
             self._if(operation)
         elif name == forms.CONDITION:
             self._condition(operation)
+        elif name == forms.FENCE:
+            for line in forms.FENCED:
+                self._line(line, operation)
         elif name == forms.YIELD:
             if operation.operands:
                 self._line(f"{name} {self._typed(list(operation.operands))}", operation)

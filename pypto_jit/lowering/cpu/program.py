@@ -29,6 +29,7 @@ from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import Space
 
 ARENA_ALIGNMENT = 64
+NO_ARRAY = ArrayType(0, FP32)
 # Left and Right hold float32 whatever their dtype: four bytes for each element of at least one byte.
 _CUBE_SCALE = {Space.LEFT: 4, Space.RIGHT: 4}
 
@@ -150,13 +151,13 @@ class Element(Instruction):
         bounds: index and extent for each dimension of a tensor; the row and column of a tile as one pair; nothing where
             they are not known.
         dtype: of the tensor's elements.
-        array: the type of the array; None for other instructions.
+        array: the type of the array that it is about, if any.
     """
 
     offset: Extent = 0
     bounds: list[tuple[Extent, Extent]] = field(default_factory=list)
     dtype: DType = FP32
-    array: ArrayType | None = None
+    array: ArrayType = NO_ARRAY
 
     def scalar(self, name: str) -> ir.Value:
         """An operand that must be a value: a number, a pointer or an array."""
@@ -276,6 +277,9 @@ class Program:
             self.block_index.append(op.result)
         elif name == "get_block_num":
             self.block_count.append(op.result)
+        elif name == "fence":
+            # One thread runs the instructions of a block in order.
+            pass
         else:
             raise InternalError(f"the CPU engine does not know pto.{name}", span=span_of(op))
         return None

@@ -12,7 +12,7 @@ from pypto_jit.lowering.cpu.program import Element, Instruction, Tile
 
 
 def emit_element(frame: Frame, instruction: Instruction) -> None:
-    """One element, where its index lies within its tensor, tile or array; else a failed check, and zero if it is read."""
+    """One element, if its index lies within its tensor, tile or array; else a failed check, and reads give zero."""
     assert isinstance(instruction, Element)
     _EMIT[instruction.row.name](frame, instruction)
 

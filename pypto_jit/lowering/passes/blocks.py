@@ -37,9 +37,16 @@ def _dealt_loop(body: Body) -> Node | None:
     if len(loops) != 1:
         return None
     outside = [node for node in body.nodes if node is not loops[0]]
-    if any(_writes(node) for node in outside):
+    if any(_writes(node) for node in outside) or _shares_array(loops[0]):
         return None
     return loops[0]
+
+
+def _shares_array(loop: Node) -> bool:
+    """Whether iterations hand something on to others in an array on the core, of which each block has one."""
+    inside = [node for body in loop.bodies for node in body.walk()]
+    own = {result for node in inside for result in node.results}
+    return any(node.name == "pto.local_array_set" and node.operands[0] not in own for node in inside)
 
 
 def _writes(node: Node) -> bool:

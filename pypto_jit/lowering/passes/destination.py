@@ -13,10 +13,11 @@ from dataclasses import replace
 from math import prod
 
 from pypto_jit._mlir import ir
-from pypto_jit.dialects.types import DYNAMIC, ArrayType, TileType
+from pypto_jit.dialects.types import DYNAMIC, TileType
 from pypto_jit.errors import ShapeError
-from pypto_jit.lowering.attributes import number, numbers, text
+from pypto_jit.lowering.attributes import number, numbers
 from pypto_jit.lowering.buffers import STATIC, Buffers, Extents, TileRef
+from pypto_jit.lowering.elements import ELEMENT_OPERATIONS, Elements
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.layouts import as_column, lies_consecutively, transposed
 from pypto_jit.lowering.lowering import Lowering
@@ -44,6 +45,7 @@ class _Conversion:
         self._buffers = Buffers(self._body, self._emitter, lowering.target)
         self._tensors = Tensors(function, self._emitter)
         self._renamed: dict[ir.Value, ir.Value] = {}
+        self._elements = Elements(body, self._emitter, self._buffers, self._tensors, self._value, self._define)
         self._erased: list[ir.Operation] = []
         self._dropped: list[tuple[ir.Block, int]] = []
         self._special: dict[str, Callable[[Node], None]] = {
@@ -51,13 +53,7 @@ class _Conversion:
             "pypto.store": self._store,
             "pypto.dim": self._dim,
             "pypto.view": self._erased_view,
-            "pypto.read": self._read,
-            "pypto.write": self._write,
-            "pypto.read_tile": self._read_tile,
-            "pypto.write_tile": self._write_tile,
-            "pypto.array_create": self._array_create,
-            "pypto.array_get": self._array_get,
-            "pypto.array_set": self._array_set,
+            **dict.fromkeys(ELEMENT_OPERATIONS, self._element),
             "pypto.create_tile": self._create,
             "pypto.reshape": self._reshape,
             "pypto.transpose_view": self._transpose_view,
@@ -247,75 +243,13 @@ class _Conversion:
         node.results[0].replace_all_uses_with(extent)
         self._renamed[node.results[0]] = extent
 
-    # Single elements
-
-    def _operands(self, node: Node) -> list[ir.Value]:
-        return [self._value(v) for v in node.operands]
-
-    def _result(self, node: Node, value: ir.Value) -> None:
-        node.results[0].replace_all_uses_with(value)
-        self._renamed[node.results[0]] = value
-
-    def _read(self, node: Node) -> None:
+    def _element(self, node: Node) -> None:
         self._start(node)
-        pointer, offset, bounds = self._tensors.element(node.operands[0], self._operands(node)[1:])
-        self._result(node, self._emitter.value("pto.load_scalar", [pointer, offset, *bounds], node.results[0].type))
-
-    def _write(self, node: Node) -> None:
-        self._start(node)
-        pointer, offset, bounds = self._tensors.element(node.operands[1], self._operands(node)[2:])
-        self._emitter.emit("pto.store_scalar", [self._value(node.operands[0]), pointer, offset, *bounds])
-
-    def _place(self, node: Node, ref: TileRef, indices: list[ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
-        """Where an element of a tile is: the offset in its buffer, and its row and column."""
-        emitter = self._emitter
-        *leading, column = indices
-        # "box" is the shape that the tile's author sees, where that is not two-dimensional.
-        extents = numbers(node.op, "box") or ref.type.shape
-        row = leading[0] if leading else emitter.index(0)
-        for index, extent in zip(leading[1:], extents[1:-1], strict=True):
-            row = emitter.arith("addi", emitter.arith("muli", row, emitter.index(extent)), index)
-        if ref.type.is_column_vector:
-            return row, [row, column]
-        start = emitter.arith("muli", row, emitter.index(ref.type.shape[1]))
-        return emitter.arith("addi", start, column), [row, column]
-
-    def _read_tile(self, node: Node) -> None:
-        self._start(node)
-        ref = self._buffers.ref(node.operands[0])
-        offset, place = self._place(node, ref, self._operands(node)[1:])
-        value = self._emitter.value("pto.tgetval", [ref.handle, offset, *place], node.results[0].type)
-        self._result(node, value)
-
-    def _write_tile(self, node: Node) -> None:
-        self._start(node)
-        source, goal = self._buffers.ref(node.operands[0]), self._define(node)
-        if not self._buffers.share(node.operands[0], node.results[0]):
-            self._buffers.copy(source, goal)
-        offset, place = self._place(node, goal, self._operands(node)[2:])
-        self._emitter.emit("pto.tsetval", [offset, self._value(node.operands[1]), goal.handle, *place])
-
-    def _array_create(self, node: Node) -> None:
-        self._start(node)
-        kind = self._types.of(node.results[0])
-        assert isinstance(kind, ArrayType)
-        local = replace(kind, dialect="pto")
-        array = self._emitter.value("pto.declare_local_array", (), local)
-        self._renamed[node.results[0]] = array
-        element = self._types.scalar(kind.dtype)
-        fill = ir.IntegerAttr.get(element, int(text(node.op, "fill") or 0))
-        zero = self._emitter.entry_value("arith.constant", (), element, {"value": fill})
-        for k in range(kind.size):
-            self._emitter.emit("pto.local_array_set", [array, self._emitter.index(k), zero])
-
-    def _array_get(self, node: Node) -> None:
-        self._start(node)
-        self._result(node, self._emitter.value("pto.local_array_get", self._operands(node), node.results[0].type))
-
-    def _array_set(self, node: Node) -> None:
-        self._start(node)
-        value, array, index = self._operands(node)
-        self._emitter.emit("pto.local_array_set", [array, index, value])
+        value = self._elements.convert(node)
+        if value is not None:
+            if node.results[0].type == value.type:
+                node.results[0].replace_all_uses_with(value)
+            self._renamed[node.results[0]] = value
 
     # Views and buffers without an instruction
 

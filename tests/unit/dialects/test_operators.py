@@ -7,7 +7,7 @@ import pytest
 from pypto_jit.dialects import rules
 from pypto_jit.dialects.interpreter import MEANINGS
 from pypto_jit.dialects.operators import BY_NAME, INSTRUCTIONS, ROUND_MODES, ROWS, Operator
-from pypto_jit.dtypes import ALL
+from pypto_jit.dtypes import ALL, SCALARS
 from pypto_jit.lowering.cpu.elements import ELEMENTS, FOLDS
 from pypto_jit.lowering.cpu.kernel import ALONE
 from pypto_jit.targets import BY_NAME as TARGETS
@@ -26,7 +26,8 @@ def test_names_are_unique_identifiers():
 def test_operands(row: Operator):
     names = [operand.name for operand in row.operands] + [attribute.name for attribute in row.attributes]
     assert len(set(names)) == len(names)
-    assert {operand.kind for operand in row.operands} <= {"tile", "scalar", "tensor", "indices"}
+    assert {operand.kind for operand in row.operands} <= {"tile", "scalar", "tensor", "array", "indices"}
+    assert row.result in {"tile", "scalar", "array"}
     # IRDL takes one variadic operand without segment sizes, and it reads best last.
     assert [operand.kind for operand in row.operands[:-1]].count("indices") == 0
 
@@ -36,7 +37,7 @@ def test_dtypes_are_known_for_every_target(row: Operator):
     assert set(row.dtypes) == set(TARGETS)
     for dtypes in row.dtypes.values():
         assert dtypes
-        assert dtypes <= set(ALL)
+        assert dtypes <= {*ALL, *SCALARS}
     assert row.dtypes["a2a3"] <= row.dtypes["a5"], "the newer machine takes what the older one takes"
 
 
@@ -46,9 +47,11 @@ def test_instruction_reads_the_operands(row: Operator):
     if instruction is None:
         return
     assert len(set(instruction.inputs)) == len(instruction.inputs)
-    # A load and a store reach their tensor through the partition of a view.
-    assert set(instruction.inputs) <= {operand.name for operand in row.operands} | {"tmp", "partition"}
-    assert instruction.pipe in {"V", "M", "MTE1", "MTE2", "MTE3", "FIX"}
+    # A load and a store reach their tensor through the partition of a view, an element by pointer and offset.
+    places = {"pointer", "offset", "index"} if instruction.form == "element" else {"tmp", "partition"}
+    assert set(instruction.inputs) <= {operand.name for operand in row.operands} | places
+    assert instruction.form in {"tiles", "element"}
+    assert instruction.pipe in {"S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"}
     assert instruction.core in {"vector", "cube", "any"}
     assert instruction.tied in {None, *instruction.inputs}
     assert not (instruction.tied and instruction.inplace)

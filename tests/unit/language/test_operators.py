@@ -34,8 +34,11 @@ def operations(expression, dtype=FP32, target=None):
 
 
 def test_every_row_has_a_function_with_its_documentation():
-    assert set(FUNCTIONS) == {row.name for row in ROWS}
+    spelled = {row.name for row in ROWS if not row.spelling}
+    assert set(FUNCTIONS) == spelled | {"read", "write"}
     for row in ROWS:
+        if row.name not in FUNCTIONS:
+            continue
         function = getattr(pl, row.name)
         assert function is getattr(pl.tile, row.name)
         assert function.__name__ == row.name
@@ -273,10 +276,10 @@ class TestErrors:
             (lambda x, t, o: pl.load(x, [0, 0.5], [1, 1]), "the offsets of load takes integers"),
             (lambda x, t, o: pl.load(x, [0, 0], [1, "a"]), "the shape of load takes integers"),
             (lambda x, t, o: pl.cast(t, pl.FP16, mode="up"), "unknown rounding mode"),
-            (lambda x, t, o: x[0], "a tensor in global memory is not subscripted"),
-            (lambda x, t, o: o.__setitem__(0, t), "a tensor in global memory is not assigned to"),
+            (lambda x, t, o: x[0:2, :], "a box of a tensor is not subscripted"),
+            (lambda x, t, o: o.__setitem__((slice(0, 2), 0), t), "a box of a tensor is not assigned to"),
             (lambda x, t, o: list(x), "a tensor is not iterated over"),
-            (lambda x, t, o: t[0], "a tile is not subscripted"),
+            (lambda x, t, o: t[0:2], "a part of a tile is not subscripted"),
             (lambda x, t, o: t.__setitem__(0, 1), "a tile is never changed"),
             (lambda x, t, o: list(t), "a tile is not iterated over"),
             (lambda x, t, o: t < t, "tiles have no '<'"),
@@ -358,7 +361,7 @@ class TestErrors:
 
     def test_a_dtype_that_the_target_does_not_add(self):
         for dtype in ALL:
-            if dtype.name not in ("BF16", "INT8", "UINT8"):
+            if dtype.name in ("FP32", "FP16", "INT32", "INT16"):
                 assert operations(lambda a, b: a + b, dtype) == ["%2 = add(%0, %1)"]
         tensor = spec(16, 32, dtype=ALL[2])
         error = refusal(DTypeError, lambda x, t, o: t + t, tensor, tensor)
