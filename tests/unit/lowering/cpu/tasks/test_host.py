@@ -1,4 +1,4 @@
-"""Host functions written by hand: what they compute, on any number of threads, and what they do when something fails."""
+"""Host functions written by hand: what they compute on any number of threads, and what happens where something fails."""
 
 from __future__ import annotations
 
