@@ -4,6 +4,7 @@ from pypto_jit._functions import jit
 from pypto_jit._jit import interpret
 from pypto_jit._kernel import Kernel
 from pypto_jit._programs import CompiledEntries, Program
+from pypto_jit._replay import load
 from pypto_jit._specializations import CacheInfo
 from pypto_jit._texts import compile
 from pypto_jit.errors import (
@@ -68,4 +69,5 @@ __all__ = [
     "compile",
     "interpret",
     "jit",
+    "load",
 ]

@@ -25,6 +25,7 @@ from pypto_jit.runtime.artifact import CompiledProgram
 
 if TYPE_CHECKING:
     from pypto_jit._compiler import Observation, Source, Stages
+    from pypto_jit._replay import Assembled
 
 # What MLIR calls a text that is in no file, and what we call it.
 _NAMELESS, _TEXT = "-", "<module>"
@@ -105,7 +106,7 @@ def compile(
 def _config(options: CompileOptions, backend_type: BackendType | None) -> RunConfig:
     """The config whose compile half these options are."""
     fields: dict[str, Any] = {m: getattr(options, name) for m, (view, name) in FIELDS.items() if view == "compile"}
-    arch, mode = parse_platform(_platform(options.platform, backend_type, None))
+    arch, mode = parse_platform(platform_for(None, options.platform, backend_type))
     return RunConfig(**fields, arch=arch, execution_mode=mode)
 
 
@@ -120,13 +121,13 @@ def _compile(program: Stages | str, options: CompileOptions, backend_type: Backe
     is_assembly = source is None and "!pypto." not in text
     if is_assembly and '"pto.' in text:
         raise AssemblyError("this is a module between two passes", hint="compile the stage 'trace', or the stage 'pto'")
-    arch = _architecture(text, is_assembly)
-    options = replace(options, platform=_platform(options.platform, backend_type, arch))
+    arch = architecture(text, is_assembly)
+    options = replace(options, platform=platform_for(arch, options.platform, backend_type))
     if is_assembly and to_observe(options):
         raise OptionError("assembly has been through the passes", hint="leave out dump_passes, profiling, diagnostics")
     observation = Observation(dump=options.dump_passes) if to_observe(options) else None
     try:
-        made = _from_assembly(text, options) if is_assembly else _from_module(text, source, options, observation)
+        made = compile_assembly(text, options) if is_assembly else _from_module(text, source, options, observation)
     except PyptoError as error:
         error.span = _renamed(error.span)
         raise
@@ -141,8 +142,12 @@ def _compile(program: Stages | str, options: CompileOptions, backend_type: Backe
     return made.written_to(write_outputs(made, options, observe), options)
 
 
-def _architecture(text: str, is_assembly: bool) -> BackendType:
-    """That of the program: the assembly and the traced module each say it in an attribute."""
+def architecture(text: str, is_assembly: bool) -> BackendType:
+    """That of a program: the assembly and the traced module each say it in an attribute.
+
+    Raises:
+        AssemblyError: there is no such one.
+    """
     key = r"pto\.target_arch" if is_assembly else r"pypto\.target"
     found = re.search(rf'\b{key} *= *"([^"]*)"', text)
     if found is None:
@@ -154,7 +159,12 @@ def _architecture(text: str, is_assembly: bool) -> BackendType:
         raise AssemblyError("no such architecture", found=repr(found.group(1)), expected=names) from None
 
 
-def _platform(platform: str | None, backend_type: BackendType | None, arch: BackendType | None) -> str:
+def platform_for(arch: BackendType | None, platform: str | None, backend_type: BackendType | None = None) -> str:
+    """The platform to compile a program of an architecture for.
+
+    Raises:
+        OptionError: the one asked for is of another architecture.
+    """
     if platform is None and backend_type is not None and not isinstance(backend_type, BackendType):
         raise ArgumentError("backend_type= takes a BackendType", found=repr(backend_type), hint="or write platform=")
     if platform is None:
@@ -213,11 +223,22 @@ def _parse(text: str, context: Any) -> Any:
         raise AssemblyError(f"this is no MLIR text of ours: {message}", span=span) from None
 
 
-def _from_assembly(text: str, options: CompileOptions) -> CompiledProgram:
-    """Compile PTO assembly."""
+def compile_assembly(text: str, options: CompileOptions, origin: Assembled | None = None) -> CompiledProgram:
+    """Compile PTO assembly.
+
+    Args:
+        text: level-3 assembly, for the platform of the options.
+        options: of the compile.
+        origin: the file it is in, and the program that it is of, where it is known.
+
+    Raises:
+        AssemblyError: it is malformed, or is not of that program.
+        PyptoError: it asks for what the machine cannot do.
+    """
     from pypto_jit._compiler import Clock, generate, lower_planned, target_of
     from pypto_jit._mlir import ir
     from pypto_jit.dialects.assembly import parse_assembly
+    from pypto_jit.dialects.assembly.parser import DEFAULT_FILENAME
     from pypto_jit.frontend.trace import Traced
     from pypto_jit.lowering.context import borrowed_context, type_table
     from pypto_jit.lowering.interface import planned_interface
@@ -225,13 +246,18 @@ def _from_assembly(text: str, options: CompileOptions) -> CompiledProgram:
     from pypto_jit.lowering.verify_buffers import verify_buffers
 
     clock, target = Clock(), target_of(options)
+    filename = origin.filename if origin is not None else DEFAULT_FILENAME
+    known = {info.name: info.spec for info in origin.program.tensors} if origin is not None else {}
     with borrowed_context() as context:
         with clock.step("parse"):
-            module = parse_assembly(text, context)
+            module = parse_assembly(text, context, filename=filename, own_places=origin is not None)
             with context, ir.Location.unknown():
-                parameters = planned_interface(module)
+                parameters = planned_interface(module, known)
                 verify_buffers(module.operation, Lowering(target, type_table(context)), planned=True)
             source = _source(_kernel_name(module), text, parameters, target.name)
+        if origin is not None:
+            origin.check(parameters)
+            source = source._replace(parameters=origin.program.parameters, returns=origin.program.returns)
         traced = Traced(module, source.parameters, source.returns, ())
         lowered = lower_planned(traced, frozenset(), options, clock)
     return generate(source.name, traced, lowered, options, clock, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.locations import span_of
@@ -131,8 +131,11 @@ def _direction(loaded: bool, stored: bool) -> str:
     return ("inout" if loaded else "out") if stored else "in"
 
 
-def planned_interface(module: ir.Module) -> tuple[ParamInfo, ...]:
+def planned_interface(module: ir.Module, known: Mapping[str, TensorSpec] | None = None) -> tuple[ParamInfo, ...]:
     """The tensor parameters of a module in the ``pto`` dialect, in the order that its functions name them.
+
+    Args:
+        known: specifications of tensors that the module may not access.
 
     Raises:
         AssemblyError: an argument is no tensor of a known shape.
@@ -145,7 +148,8 @@ def planned_interface(module: ir.Module) -> tuple[ParamInfo, ...]:
                 raise AssemblyError(f"'{name}' has two shapes", found=f"{before[2]} and {spec}")
             found[name] = (before[0] or loaded, before[1] or stored, spec or before[2])
     infos = []
-    for name, (loaded, stored, spec) in found.items():
+    for name, (loaded, stored, seen) in found.items():
+        spec = seen or (known or {}).get(name)
         if spec is None:
             raise AssemblyError(f"'{name}' is not accessed: its shape is not known")
         infos.append(ParamInfo(name, _direction(loaded, stored), spec))

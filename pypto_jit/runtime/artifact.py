@@ -8,12 +8,15 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pypto_jit.errors import AssemblyError, LaunchError, Span
 from pypto_jit.options import CompileOptions, RunConfig
 from pypto_jit.runtime.native import LoadedEntry, load_entry
 from pypto_jit.signature import Constant, ParamInfo
+
+if TYPE_CHECKING:
+    from pypto_jit.runtime.store.folders import Relower
 
 Returns = str | tuple["Returns", ...]
 
@@ -153,16 +156,22 @@ class CompiledProgram:
         return save_program(self, folder)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str]) -> CompiledProgram:
+    def load(cls, folder: str | PathLike[str], relower: Relower | None = None) -> CompiledProgram:
         """The program of a folder, without the compiler and without the kernel's source.
 
+        Args:
+            folder: as `save` or an output option wrote it. It is trusted like any program that is run.
+            relower: compiles the program that it is given from its assembly, which lies at the given path; it is asked
+                where that was edited, or the code is of another processor. `pypto_jit.load` has one.
+
         Raises:
+            AssemblyError: the assembly was edited, and there is nothing to compile it with; or it is malformed.
             FileNotFoundError: there is no program.
             DamagedError: the folder is not as it was written.
         """
         from pypto_jit.runtime.store.folders import load_program
 
-        return load_program(folder)
+        return load_program(folder, relower)
 
     from_dir = load
 

@@ -28,11 +28,13 @@ class Builder(Cursor):
     Args:
         text, filename: what is read.
         context: with both dialects registered.
+        own_places: whether an operation is where this text has it, whatever its ``loc(...)`` says.
     """
 
-    def __init__(self, text: str, filename: str, context: ir.Context) -> None:
+    def __init__(self, text: str, filename: str, context: ir.Context, own_places: bool = False) -> None:
         super().__init__(text, filename)
         self.context = context
+        self._own_places = own_places
         self.target: Target = A2A3
         self._types: dict[str, tuple[ir.Type, AssemblyType | None]] = {}
         self._kinds: dict[str, AssemblyType] = {}
@@ -204,7 +206,7 @@ class Builder(Cursor):
             if not self.at("("):
                 raise self.unexpected("(")
             place = self._read_location(self.bracketed(), opening.start)
-        place = place or self.place(start)
+        place = place if place is not None and not self._own_places else self.place(start)
         if name and not place.is_a_name():
             place = ir.Location.name(name, place, context=self.context)
         return place

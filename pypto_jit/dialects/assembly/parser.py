@@ -19,20 +19,23 @@ from pypto_jit.targets import A2A3, BY_NAME
 DEFAULT_FILENAME = "<assembly>" + ASSEMBLY_SUFFIX
 
 
-def parse_assembly(text: str, context: ir.Context, *, filename: str = DEFAULT_FILENAME) -> ir.Module:
+def parse_assembly(
+    text: str, context: ir.Context, *, filename: str = DEFAULT_FILENAME, own_places: bool = False
+) -> ir.Module:
     """A module in the ``pto`` dialect from its ``.pto`` text.
 
     Args:
         text: level-3 assembly: every tile buffer has an address.
         context: with both dialects registered.
         filename: names the text in errors and in the locations of what has no ``loc(...)`` of its own.
+        own_places: whether operations are where the text has them, whatever their ``loc(...)`` says.
 
     Raises:
         AssemblyError: with the line and column of the text.
     """
     if not filename.endswith(ASSEMBLY_SUFFIX):
         filename += ASSEMBLY_SUFFIX
-    builder = Builder(text, filename, context)
+    builder = Builder(text, filename, context, own_places)
     location = ir.Location.file(filename, 1, 1, context=context)
     module = ir.Module.create(location)
     _read_module(builder, module)

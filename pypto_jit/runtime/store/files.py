@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -129,11 +129,18 @@ def _publish(partial: Path, path: Path) -> bool:
     return True
 
 
-def read_folder(path: Path, names: frozenset[str] | None = None) -> tuple[dict[str, Any], dict[str, bytes]]:
+def read_folder(
+    path: Path,
+    names: frozenset[str] | None = None,
+    read: Callable[[Path], bytes] = read_own,
+    editable: str = "",
+) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The manifest of a folder, and its files.
 
     Args:
         names: the files wanted (default: all); those that the folder does not have are left out.
+        read: gives the content of a file.
+        editable: suffix of the names of files that may be others than were written.
 
     Raises:
         FileNotFoundError: there is no such folder.
@@ -141,7 +148,7 @@ def read_folder(path: Path, names: frozenset[str] | None = None) -> tuple[dict[s
         OSError: it cannot be read.
     """
     try:
-        about = decode_manifest(read_own(path / MANIFEST))
+        about = decode_manifest(read(path / MANIFEST))
     except FileNotFoundError:
         if path.is_dir():
             raise DamagedError("there is no manifest") from None
@@ -155,12 +162,13 @@ def read_folder(path: Path, names: frozenset[str] | None = None) -> tuple[dict[s
         if names is not None and name not in names:
             continue
         try:
-            data = read_own(path / _safe(name))
+            data = read(path / _safe(name))
         except FileNotFoundError:
             if not (path / MANIFEST).exists():  # removed while it was read
                 raise
             raise DamagedError(f"{name} is missing") from None
-        if len(data) != size or _checksum(data) != checksum:
+        may_differ = bool(editable) and name.endswith(editable)
+        if not may_differ and (len(data) != size or _checksum(data) != checksum):
             raise DamagedError(f"the checksum of {name} differs")
         files[name] = data
     return about, files
@@ -178,6 +186,11 @@ def remove_folder(path: Path, staging: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
     else:
         _remove(aside)
+
+
+def was_edited(about: Mapping[str, Any], name: str, data: bytes) -> bool:
+    """Whether a file of a folder is another one than the folder's manifest lists."""
+    return about["files"][name]["sha256"] != _checksum(data)
 
 
 def _checksum(data: bytes) -> str:

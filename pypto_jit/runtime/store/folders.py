@@ -1,7 +1,7 @@
 """Folders for people: one compiled program each, with its assembly, code and a manifest, loadable anywhere.
 
 NAME/manifest.json      schema, options, tools, parameters, run-time checks, and the other files with checksums
-NAME/kernels/*.pto      PTO assembly
+NAME/kernels/*.pto      PTO assembly, which may be edited
 NAME/kernel.o, .so      code of the processor that the manifest describes
 """
 
@@ -10,13 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from pypto_jit.errors import AssemblyError, Span
 from pypto_jit.runtime.artifact import CompiledProgram
-from pypto_jit.runtime.store.environment import tools_text
-from pypto_jit.runtime.store.files import MANIFEST, DamagedError, read_folder, remove_folder, write_folder
+from pypto_jit.runtime.store.environment import runs_here, tools_text
+from pypto_jit.runtime.store.files import MANIFEST, DamagedError, read_folder, remove_folder, was_edited, write_folder
 from pypto_jit.runtime.store.serialization import (
+    ASSEMBLY_SUFFIX,
     OBJECT,
     SHARED,
     decode_options,
@@ -27,6 +30,8 @@ from pypto_jit.runtime.store.serialization import (
 )
 
 _DIGITS = 16  # of a content digest in a folder's name
+
+Relower = Callable[[CompiledProgram, Path], CompiledProgram]
 
 
 def content_digest(program: CompiledProgram) -> str:
@@ -85,23 +90,41 @@ def save_program(
     return path
 
 
-def load_program(folder: str | os.PathLike[str]) -> CompiledProgram:
-    """The program of a folder that `save_program` wrote. Nothing in the folder is run.
+def load_program(folder: str | os.PathLike[str], relower: Relower | None = None) -> CompiledProgram:
+    """The program of a folder that `save_program` wrote. Its code is loaded at the first call, not before.
+
+    Whoever names a folder trusts what is in it, as with any other program; the checksums find damage, not malice.
+
+    Args:
+        folder: where.
+        relower: compiles the program that it is given from its assembly, which lies at that path. It is asked where
+            the assembly was edited, or the code is of another processor.
 
     Raises:
+        AssemblyError: the assembly was edited, and there is no `relower`; or what that raises.
         FileNotFoundError: there is no program.
-        DamagedError: the folder is not as it was written, or is another user's.
+        DamagedError: the folder is not as it was written.
     """
-    path = Path(folder)
+    path = Path(folder).absolute()
     if not (path / MANIFEST).exists():
         raise FileNotFoundError(f"{path} holds no {MANIFEST}")
-    about, files = read_folder(path)
+    about, files = read_folder(path, read=Path.read_bytes, editable=ASSEMBLY_SUFFIX)
     try:
         name = about["assembly"]
         assembly = files[name].decode("utf-8", "surrogateescape") if name is not None else None
         fields = decode_program(about, files[OBJECT], assembly)
         options = decode_options(about["options"])
+        edited = name is not None and was_edited(about, name, files[name])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedError(f"no program is in {path}: {error}") from error
     fields = {**fields, "options": options}
-    return CompiledProgram(**fields, shared=files.get(SHARED), cpu=str(about.get("cpu", "")), folder=path.absolute())
+    program = CompiledProgram(**fields, shared=files.get(SHARED), cpu=str(about.get("cpu", "")), folder=path)
+    if name is None or not (edited or (relower is not None and not runs_here(program.cpu))):
+        return program
+    if relower is None:
+        raise AssemblyError(
+            f"the assembly of kernel '{program.name}' was edited since it was compiled",
+            span=Span(str(path / name), 1),
+            hint="load it with pypto_jit.load(folder), which compiles it as it is now",
+        )
+    return replace(relower(program, path / name), folder=path)

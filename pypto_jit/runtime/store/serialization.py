@@ -18,6 +18,7 @@ from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 
 SCHEMA = 1
 OBJECT, SHARED = "kernel.o", "kernel.so"
+ASSEMBLY_SUFFIX = ".pto"
 _NAME_LENGTH = 48
 
 EncodePlace = Callable[[Span], Any]
@@ -132,7 +133,7 @@ def decode_options(value: Mapping[str, Any]) -> CompileOptions:
 
 def assembly_name(kernel: str) -> str:
     """Where the assembly of a kernel lies in its folder."""
-    return f"kernels/{safe_name(kernel)}.pto"
+    return f"kernels/{safe_name(kernel)}{ASSEMBLY_SUFFIX}"
 
 
 def safe_name(name: str) -> str:

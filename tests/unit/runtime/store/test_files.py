@@ -98,17 +98,14 @@ def test_a_missing_file_is_damage_and_a_missing_folder_is_not(folder):
         read_folder(folder.with_name("two"))
 
 
-def test_a_folder_that_is_removed_while_it_is_read_is_missing(folder, tmp_path, monkeypatch):
-    read = files.read_own
-
+def test_a_folder_that_is_removed_while_it_is_read_is_missing(folder, tmp_path):
     def slow(path):
         if path.name != MANIFEST:
             remove_folder(folder, tmp_path / "staging")
-        return read(path)
+        return read_own(path)
 
-    monkeypatch.setattr(files, "read_own", slow)
     with pytest.raises(FileNotFoundError):
-        read_folder(folder)
+        read_folder(folder, read=slow)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'{"content": {}}', b"\xff\xfe", b"[" * 100_000])
