@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pypto_jit.errors import AssemblyError, Span
 from pypto_jit.runtime.arguments import describe
 from pypto_jit.runtime.artifact import CompiledProgram
-from pypto_jit.signature import ParamInfo
+from pypto_jit.signature import ParamInfo, TensorSpec
 
 
 class Assembled(NamedTuple):
@@ -36,8 +36,8 @@ class Assembled(NamedTuple):
                 raise AssemblyError(
                     f"'{name}' is not what kernel '{self.program.name}' was compiled for",
                     span=Span(self.filename, 1),
-                    found=describe(now[name].spec) if name in now else "no such tensor",
-                    expected=describe(before[name].spec) if name in before else "no such tensor",
+                    found=_describe(now.get(name)),
+                    expected=_describe(before.get(name)),
                     hint="edit what is done to the tensors, and keep what they are",
                 )
             used, declared = now[name].direction, before[name].direction
@@ -48,6 +48,10 @@ class Assembled(NamedTuple):
                     found=used,
                     expected=declared,
                 )
+
+
+def _describe(info: ParamInfo | None) -> str:
+    return describe(info.spec) if info is not None and isinstance(info.spec, TensorSpec) else "no such tensor"
 
 
 def load(folder: str | PathLike[str]) -> CompiledProgram:

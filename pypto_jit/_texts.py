@@ -22,6 +22,7 @@ from pypto_jit.options import (
     platform_name,
 )
 from pypto_jit.runtime.artifact import CompiledProgram
+from pypto_jit.signature import TensorSpec
 
 if TYPE_CHECKING:
     from pypto_jit._compiler import Observation, Source, Stages
@@ -247,7 +248,8 @@ def compile_assembly(text: str, options: CompileOptions, origin: Assembled | Non
 
     clock, target = Clock(), target_of(options)
     filename = origin.filename if origin is not None else DEFAULT_FILENAME
-    known = {info.name: info.spec for info in origin.program.tensors} if origin is not None else {}
+    tensors = origin.program.tensors if origin is not None else ()
+    known = {info.name: info.spec for info in tensors if isinstance(info.spec, TensorSpec)}
     with borrowed_context() as context:
         with clock.step("parse"):
             module = parse_assembly(text, context, filename=filename, own_places=origin is not None)
