@@ -66,6 +66,7 @@ class Target:
             global memory, in separate kernels.
         casts: native conversions, source to targets.
         vector_dtypes: what vector arithmetic computes in.
+        inserts_fp32: whether a part of an FP32 Mat tile can be written from Acc; else only of an FP16 or BF16 one.
         cube_cores, vector_cores: cores of one device.
     """
 
@@ -77,6 +78,7 @@ class Target:
     crossings: frozenset[tuple[Space, Space]]
     casts: dict[DType, frozenset[DType]]
     vector_dtypes: frozenset[DType]
+    inserts_fp32: bool
     cube_cores: int
     vector_cores: int
 
@@ -138,6 +140,7 @@ A2A3 = Target(
         UINT8: frozenset({FP16}),
     },
     vector_dtypes=frozenset({INT32, INT16, FP16, FP32}),
+    inserts_fp32=False,
     cube_cores=24,
     vector_cores=48,
 )
@@ -166,6 +169,7 @@ A5 = Target(
         UINT8: frozenset({FP16}),
     },
     vector_dtypes=frozenset({INT32, INT16, FP16, FP32}),
+    inserts_fp32=True,
     cube_cores=36,
     vector_cores=72,
 )

@@ -13,6 +13,7 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Reductions", ("row_reduction", "column_reduction")),
     ("Expansion of vectors", ("row_expand", "col_expand")),
     ("Shape", ("reshape", "transpose", "transpose_view", "concat")),
+    ("Valid shapes and parts of tiles", ("set_validshape", "fillpad", "extract", "insert")),
     ("Matrices", ("move", "matmul", "matmul_acc", "matmul_bias")),
 )
 _HEADER = """# Operators

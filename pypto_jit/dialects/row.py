@@ -52,7 +52,8 @@ class Instruction:
 
     Attributes:
         mnemonic: name in the assembly (``tmatmul.acc``).
-        inputs: operand names in assembly order inside ``ins(...)``; ``tmp`` names scratch that the compiler allocates.
+        inputs: operand names in assembly order inside ``ins(...)``; ``tmp`` names scratch that the compiler allocates,
+            ``row`` and ``column`` the offsets of a part of a tile.
         pipe: the machine's pipe (``V``, ``M``, ``MTE1``, ``MTE2``, ``MTE3``, ``FIX``).
         core: ``vector``, ``cube`` or ``any``: which core executes it.
         tied: name of the input whose buffer the result must share.

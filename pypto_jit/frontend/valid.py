@@ -24,7 +24,7 @@ def valid_extents(
 
 
 def _sources(rule: str, operands: Sequence[Any], attributes: dict[str, Any], result: TileType) -> tuple[Any, ...]:
-    if rule == "load":
+    if rule in ("load", "extract", "set_validshape"):
         return attributes["extents"]
     tiles = [operand.valid_extents for operand in operands if isinstance(operand, Tile)]
     first = tiles[0]

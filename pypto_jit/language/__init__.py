@@ -33,6 +33,7 @@ from pypto_jit.language.control import parallel, range
 from pypto_jit.language.functions import FunctionType, func_attr
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
 from pypto_jit.language.operators import FUNCTIONS
+from pypto_jit.language.parts import PadValue, assemble, fillpad_expand, slice
 from pypto_jit.language.scalars import Scalar, fold
 from pypto_jit.language.values import Tensor, Tile
 from pypto_jit.targets import Space
@@ -108,11 +109,14 @@ __all__ = [
     "Mem",
     "MemorySpace",
     "Out",
+    "PadValue",
     "Scalar",
     "Tensor",
     "Tile",
     "array",
+    "assemble",
     "constexpr",
+    "fillpad_expand",
     "func_attr",
     "function",
     "gelu",
@@ -125,6 +129,7 @@ __all__ = [
     "range",
     "sigmoid",
     "silu",
+    "slice",
     "softmax",
     "system",
     "tanh",

@@ -16,6 +16,7 @@ from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.dtypes import ALL, DType
 from pypto_jit.errors import DTypeError, LayoutError, ShapeError, TraceError
 from pypto_jit.language.indices import indices, integer, static
+from pypto_jit.language.parts import clamped, extract, fillpad, set_validshape
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.scalars import cast as cast_scalar
 from pypto_jit.language.signatures import checked
@@ -57,7 +58,14 @@ def _ranks(name: str, rank: int, **given: tuple[Any, ...]) -> None:
             )
 
 
-def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = None, target_memory: Space = Space.VEC) -> Any:
+def load(
+    tensor: Any,
+    offsets: Any,
+    shapes: Any,
+    valid_shape: Any = None,
+    target_memory: Space = Space.VEC,
+    clamp: bool = False,
+) -> Any:
     if not isinstance(tensor, Tensor):
         return emit("load", (tensor,))
     shape = static(shapes, "the shape of load")
@@ -65,6 +73,8 @@ def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = None, target
     extents = shape if valid_shape is None else indices(valid_shape, "the valid_shape of load")
     rank = len(current("pl.load").shape(tensor))
     _ranks("load", rank, offsets=starts, shapes=shape, extents=extents)
+    if clamp:
+        extents = tuple(map(clamped, tensor.shape, starts, extents))
     valid = tuple(DYNAMIC if isinstance(extent, Scalar) else extent for extent in extents)
     attributes = {"shape": shape, "valid": valid, "space": _space(target_memory, "load"), "extents": extents}
     return emit("load", (tensor,), attributes, (*starts, *extents))
@@ -158,7 +168,10 @@ def _scratch(name: str, tmp: Any) -> None:
 
 _WRITTEN = {
     function.__name__: function
-    for function in (load, store, read, write, create_tile, full, cast, reshape, transpose, move)
+    for function in (
+        *(load, store, read, write, create_tile, full, cast, reshape, transpose, move),
+        *(set_validshape, fillpad, extract),
+    )
 }
 _DISPATCHED = ("add", "sub", "mul", "div", "maximum", "minimum")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.types import DYNAMIC, TileBufType
+from pypto_jit.dtypes import FP16, FP32, INT16, INT32
 from pypto_jit.errors import LayoutError
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.layouts import as_row, buffer_type, transposed
@@ -16,9 +17,10 @@ from pypto_jit.lowering.spans import span_of_location
 from pypto_jit.lowering.tree import LOOPS, Body, Node, carried
 from pypto_jit.targets import Space, Target
 
+_MOVED_AS = {INT32: FP32, INT16: FP16}
 Extents = tuple[ir.Value | None, ir.Value | None]
 STATIC: Extents = (None, None)
-_VIEWS = frozenset({"pypto.reshape", "pypto.transpose_view"})
+_VIEWS = frozenset({"pypto.reshape", "pypto.transpose_view", "pypto.set_validshape"})
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,11 @@ class Buffers:
     def rotated(self, ref: TileRef) -> TileRef:
         """A column vector seen as a row."""
         return self.view(ref, as_row(ref.type), ref.turned)
+
+    def as_floats(self, ref: TileRef) -> TileRef:
+        """A tile of 16- or 32-bit integers seen as floats of as many bits, which what moves parts of tiles takes."""
+        other = _MOVED_AS.get(ref.type.dtype)
+        return ref if other is None else self.view(ref, replace(ref.type, dtype=other), ref.extents)
 
     def _root(self, value: ir.Value) -> ir.Value:
         found = self._roots.get(value, value)

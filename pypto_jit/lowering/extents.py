@@ -87,6 +87,11 @@ class ValidExtents:
         if node.name == "pypto.load":
             sizes = node.operands[1 + (len(node.operands) - 1) // 2 :]
             return Extent(0, tuple(sizes[:-1])), Extent(0, (sizes[-1],))
+        if node.name in ("pypto.set_validshape", "pypto.extract"):
+            rows, columns = node.operands[-2:]
+            return Extent(0, (rows,)), Extent(0, (columns,))
+        if node.name == "pypto.insert":
+            return self.of(node.operands[0])
         pairs = [self.of(v) for v in node.operands if self._types.tile(v) is not None]
         rule = node.row.rule
         if rule in ("matmul", "matmul_bias"):

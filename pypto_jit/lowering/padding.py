@@ -34,6 +34,10 @@ def padded_alike(body: Body, types: TypeTable, target: Target) -> dict[ir.Value,
     return found
 
 
+# What gives its first operand's elements, in its buffer or in one like it.
+_KEEP = frozenset({"pypto.move", "pypto.set_validshape", "pypto.write_tile", "pypto.insert"})
+
+
 class _Alike:
     def __init__(self, types: TypeTable) -> None:
         self._types = types
@@ -51,7 +55,7 @@ class _Alike:
                 self._unite(node.operands[0], node.results[0])
             else:
                 self.kept.update((node.operands[0], node.results[0]))
-        elif node.name == "pypto.move":
+        elif node.name in _KEEP or self._keeps_shape(node):
             self._unite(node.operands[0], node.results[0])
         elif node.name in LOOPS:
             for initial, argument, yielded, result in carried(node):
@@ -61,6 +65,13 @@ class _Alike:
             for inner in node.bodies:
                 for yielded, result in zip(inner.terminator.operands, node.results, strict=True):
                     self._unite(yielded, result)
+
+    def _keeps_shape(self, node: Node) -> bool:
+        """Whether a node fills a tile rather than makes a larger one of it."""
+        if node.name != "pypto.fillpad":
+            return False
+        source, result = self._types.tile(node.operands[0]), self._types.tile(node.results[0])
+        return source is not None and result is not None and source.shape == result.shape
 
     def _unite(self, a: ir.Value, b: ir.Value) -> None:
         one, other = self._types.tile(a), self._types.tile(b)

@@ -21,6 +21,8 @@ from pypto_jit.lowering.tree import Node
 from pypto_jit.targets import ROW_ALIGNMENT, Space, Target
 
 _ELEMENTS = frozenset({"read", "write", "read_tile", "write_tile", "array_create", "array_get", "array_set"})
+# How many indices an operator takes.
+_INDICES = {"set_validshape": 2, "extract": 4, "insert": 2}
 _CUBE_OPERANDS = {"lhs": Space.LEFT, "rhs": Space.RIGHT, "bias": Space.BIAS, "acc": Space.ACC}
 
 
@@ -145,19 +147,25 @@ def _check_by_rule(node: Node, row: Operator, operands: list, result: object, ta
     for attribute in row.attributes:
         if attribute.name in node.op.attributes:
             attributes[attribute.name] = text(node.op, attribute.name)
-    given: rules.Operands = list(operands)
+    fixed = [operand for operand in row.operands if operand.kind != "indices"]
+    if len(operands) != len(fixed) + _INDICES.get(row.name, 0):
+        raise ShapeError(f"{row.name} takes another number of indices", found=len(operands) - len(fixed))
+    given: rules.Operands = list(operands[: len(fixed)])
     if row.name == "move" and result.space is Space.BIAS and result.dtype == FP32 and operands[0].dtype == FP16:
         # The move to Bias widens.
         given[0] = replace(operands[0], dtype=FP32)
-    for operand, kind in zip(row.operands, given, strict=True):
+    for operand, kind in zip(fixed, given, strict=True):
         if operand.kind == "scalar" and not isinstance(kind, DType):
             raise DTypeError(f"the scalar of {row.name} is no number", found=kind)
         if operand.kind == "scalar" and isinstance(kind, DType) and kind.mlir != result.dtype.signless:
             raise DTypeError(f"the scalar of {row.name} has another dtype", found=kind, expected=result.dtype)
     if row.name == "create_tile":
         return
-    if row.name == "concat":
+    if row.name in ("concat", "insert"):
         given = [_as_written(kind) for kind in given if isinstance(kind, TileType)]
+    if row.name == "extract":
+        result = _as_written(result)
+        attributes["shape"] = result.shape
     expected = rules.result_type(row, given, attributes, target)
     assert isinstance(expected, TileType)
     same = (expected.shape, expected.dtype, expected.space) == (result.shape, result.dtype, result.space)
@@ -188,5 +196,9 @@ def _check_places(row: Operator, operands: list, result: object, target: Target)
         for operand, kind in zip(row.operands, operands, strict=False):
             if isinstance(kind, TileType) and kind.space is not Space.VEC:
                 raise LayoutError(f"{row.name} takes '{operand.name}' from Vec", found=kind.describe())
-        if row.rule in ("elementwise", "cast", "full") and isinstance(result, TileType) and is_column(result):
+        if (
+            row.rule in ("elementwise", "cast", "full", "fillpad")
+            and isinstance(result, TileType)
+            and is_column(result)
+        ):
             raise LayoutError(f"{row.name} takes no [N, 1] tile: the machine works on rows", found=result.describe())

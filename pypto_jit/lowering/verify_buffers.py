@@ -233,7 +233,54 @@ def _check_matmul(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target:
             raise ShapeError(f"the {name} of {row.name} does not fit the product", found=f"{extra}, {result}")
 
 
+def _check_fillpad(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target: Target) -> None:
+    source, result = buffers
+    _check_vector(rows, kinds, buffers, target)
+    if not result.pad:
+        raise LayoutError("fillpad fills with something", found=str(result))
+    if any(new < old for new, old in zip(result.shape, source.shape, strict=True)):
+        raise ShapeError("fillpad gives at least the buffer's shape", found=f"{source} to {result}")
+
+
+# Between which memories a part of a tile moves, with its element types (ptoas v0.57, textract and tinsert).
+_PART_MOVES = {
+    "extract": ((Space.VEC, Space.VEC), (Space.MAT, Space.LEFT), (Space.MAT, Space.RIGHT)),
+    "insert": ((Space.VEC, Space.VEC), (Space.ACC, Space.MAT)),
+}
+
+
+def _check_part(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target: Target) -> None:
+    row = rows[0]
+    source, result = buffers
+    pair = (source.space, result.space)
+    if pair not in _PART_MOVES[row.name]:
+        names = " to ".join(space.name.capitalize() for space in pair)
+        raise LayoutError(
+            f"{target.name} moves no part of a tile from {names}",
+            found=str(source),
+            hint="use a part of a Mat tile as an operand of a matmul" if pair[0] is Space.MAT else None,
+        )
+    narrowing = pair == (Space.ACC, Space.MAT) and source.dtype == FP32 and result.dtype in (FP16, BF16)
+    if source.dtype != result.dtype and not narrowing:
+        raise DTypeError(f"{row.name} does not convert", found=f"{source} to {result}")
+    if pair == (Space.ACC, Space.MAT) and not narrowing and not (target.inserts_fp32 and source.dtype == FP32):
+        raise DTypeError(
+            f"{target.name} writes a part of a Mat tile in FP16 or BF16",
+            found=str(result),
+            hint="create the target tile in FP16 or BF16",
+        )
+    part, whole = (result, source) if row.name == "extract" else (source, result)
+    boxed = pair != (Space.VEC, Space.VEC)
+    if not boxed and any(buffer.is_column_vector for buffer in buffers):
+        raise LayoutError(f"{row.name} takes rows", found=f"{source} to {result}")
+    if any(v != DYNAMIC and w != DYNAMIC and v > w for v, w in zip(part.valid, whole.valid, strict=True)):
+        raise ShapeError(f"the part of {row.name} is larger than the whole", found=f"{source} to {result}")
+
+
 _CHECKS = {
+    "fillpad": _check_fillpad,
+    "extract": _check_part,
+    "insert": _check_part,
     "load": _check_transfer,
     "store": _check_transfer,
     "move": _check_move,

@@ -102,10 +102,12 @@ class _Overlaps:
         row = _row(operation)
         assert row.instruction is not None
         if row.instruction.form == "element":
-            # It keeps the other elements of the tile, so that a write is a read too.
             inputs, destination = list(operation.operands), None
         else:
             *inputs, destination = operation.operands
+            if row.instruction.updates:
+                # It keeps what it does not write, so that its write is a read too.
+                inputs.append(destination)
         scratch = [v for name, v in zip(row.instruction.inputs, inputs, strict=False) if name == "tmp"]
         read = [self._places[v] for v in inputs if v in self._places and v not in scratch]
         written = [self._places[v] for v in (*scratch, destination) if v is not None and v in self._places]

@@ -16,6 +16,8 @@ from pypto_jit.dialects.types import DYNAMIC, PartitionType, PointerType, Tensor
 Named = tuple[Token, ir.Value]
 
 _BY_MNEMONIC = {rows[0].instruction.mnemonic: rows for rows in INSTRUCTIONS.values() if rows[0].instruction}
+# Inputs of instructions that are no operands of their rows.
+_IMPLIED = {"tmp": "tile", "partition": "partition", "row": "index", "column": "index"}
 _LAYOUTS = ("nd", "dn", "nz")
 
 
@@ -353,12 +355,15 @@ def _misfit(
 ) -> tuple[Named, str] | None:
     """The first operand that does not fit the row, and what the row takes there."""
     assert row.instruction is not None
-    kinds = {operand.name: operand.kind for operand in row.operands} | {"tmp": "tile", "partition": "partition"}
+    kinds = {operand.name: operand.kind for operand in row.operands} | _IMPLIED
     for name, named in zip(row.instruction.inputs, inputs, strict=True):
         found = builder.kind_of(named[1])
         if kinds[name] == "scalar":
             if str(named[1].type) != destination.dtype.signless:
                 return named, f"a scalar of type {destination.dtype.signless}"
+        elif kinds[name] == "index":
+            if str(named[1].type) != "index":
+                return named, "an index"
         elif not isinstance(found, PartitionType if kinds[name] == "partition" else TileBufType):
             return named, f"a {kinds[name]}"
     return None

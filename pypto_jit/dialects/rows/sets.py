@@ -33,6 +33,8 @@ ELEMENTS = frozenset({FP32, FP16, BF16, INT64, INT32, INT16, INT8})
 ARRAY_DTYPES = frozenset({INT64, INT32, INT16, INT8, BOOL, INDEX, TASK_ID})
 CUBE_INPUTS = frozenset({FP32, FP16, BF16, INT8})
 
+# In the order of the machine's codes, which start at 1 (pto-isa, PadValue).
+PAD_VALUES = ("zero", "max", "min")
 ROUND_MODES = ("none", "rint", "round", "floor", "ceil", "trunc", "odd")
 
 

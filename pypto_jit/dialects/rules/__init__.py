@@ -3,14 +3,13 @@
 The rules run twice: while tracing, where an error points at the line being traced, and in the verifier after each pass.
 They know nothing of MLIR. An error carries no span; the caller adds it.
 
-Valid regions: elementwise operators need equal valid regions and keep them; a reduction reduces the valid region only
-and keeps the other axis; a matmul takes its rows from the left and its columns from the right operand.
+What they do with valid regions is stated in ``docs/valid_shapes.md``.
 """
 
 from __future__ import annotations
 
 from pypto_jit.dialects.operators import Operator
-from pypto_jit.dialects.rules import cube, elements, memory, shape, vector
+from pypto_jit.dialects.rules import cube, elements, memory, parts, shape, vector
 from pypto_jit.dialects.rules.common import RULES, Attributes, Operands, Result, check_dtype
 from pypto_jit.dialects.rules.cube import matmul_dtype
 from pypto_jit.targets import Target
@@ -25,6 +24,7 @@ __all__ = [
     "elements",
     "matmul_dtype",
     "memory",
+    "parts",
     "result_type",
     "shape",
     "vector",

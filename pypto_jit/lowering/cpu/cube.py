@@ -48,6 +48,15 @@ def _box_source(frame: Frame, box: Box, tile: Tile, *, transposed: bool) -> Sour
     return Source(box_address(frame, box), box.view.dtype, strides, padded=False)
 
 
+def emit_part(frame: Frame, instruction: Instruction, offset: Extent) -> None:
+    """A part of a Mat tile, from some bytes into it on, moves into Left or Right."""
+    tile, result = instruction.tile("src"), instruction.result
+    source = Source(frame.address(tile, offset), tile.dtype, tile.strides, padded=False)
+    emit = emit_move_to_left if result.space is Space.LEFT else emit_move_to_right
+    rows, columns = (frame.bounded(v, s) for v, s in zip(result.valid, result.type.shape, strict=True))
+    emit(frame.e, source, _buffer(frame, result), (rows, columns))
+
+
 def _emit_move(frame: Frame, instruction: Instruction, source: Source) -> None:
     tile, result = instruction.tile("src"), instruction.result
     if tile.type.shape != result.type.shape:

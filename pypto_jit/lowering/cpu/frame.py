@@ -87,11 +87,16 @@ class Frame:
             result.owner.erase()
 
     def fail_unless(self, condition: ir.Value, op: ir.Operation, message: str) -> None:
-        """Report a failed check where the condition does not hold."""
+        """Report a failed check where the condition does not hold, unless an earlier one failed, which may be why."""
         self._checks.append((span_of(op), message))
-        code = len(self._checks)
-        failed = self.e.same("arith.xori", condition, self.e.constant(1, "i1"))
-        self.e.when(failed, lambda: self.e.store(self.e.constant(code, "i64"), self._status))
+        e, code = self.e, len(self._checks)
+
+        def report() -> None:
+            before = e.load(self._status, "i64")
+            first = e.compare("eq", before, e.constant(0, "i64"))
+            e.store(e.select(first, e.constant(code, "i64"), before), self._status)
+
+        e.when(e.same("arith.xori", condition, e.constant(1, "i1")), report)
 
 
 @dataclass(eq=False)

@@ -18,6 +18,7 @@ from pypto_jit.lowering.cpu.fusion import is_fusible
 from pypto_jit.lowering.cpu.layout import emit_concat, emit_transpose
 from pypto_jit.lowering.cpu.liveness import Live, live_after
 from pypto_jit.lowering.cpu.nest import emit_group
+from pypto_jit.lowering.cpu.parts import check_limits, emit_extract, emit_fillpad, emit_insert
 from pypto_jit.lowering.cpu.program import Block, Instruction, Nested, Program
 from pypto_jit.lowering.cpu.ranges import Ranges
 from pypto_jit.lowering.cpu.reduce import emit_column_reduction
@@ -43,6 +44,9 @@ ALONE: dict[str, Callable[[Frame, Instruction], None]] = {
     "col_min": emit_column_reduction,
     "transpose": emit_transpose,
     "concat": emit_concat,
+    "fillpad": emit_fillpad,
+    "extract": emit_extract,
+    "insert": emit_insert,
     **dict.fromkeys(ELEMENT_NAMES, emit_element),
 }
 
@@ -98,6 +102,9 @@ def _lower_function(function: ir.Operation, types: TypeTable, cpu: CpuDescriptio
         for kind in (emitter.i64, emitter.i64, emitter.pointer, emitter.pointer)
     )
     frame = Frame(emitter, program, Ranges(extents), arena, status, checks)
+    for op, tile, limits in program.limited:
+        with ir.InsertionPoint(op):
+            check_limits(frame, op, tile, limits)
     _lower_block(frame, program.body, live_after(program.body), find_staging(program))
     frame.finish()
     for op in reversed(program.handles):

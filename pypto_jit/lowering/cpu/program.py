@@ -21,7 +21,7 @@ from pypto_jit.dialects.types import (
 )
 from pypto_jit.dtypes import FP32, DType
 from pypto_jit.errors import InternalError
-from pypto_jit.lowering.attributes import number, text
+from pypto_jit.lowering.attributes import number, numbers, text
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.spans import span_of
 from pypto_jit.lowering.tree import LOOPS, constant
@@ -201,6 +201,7 @@ class Program:
     Attributes:
         body: its instructions.
         handles: operations that only describe (views, boxes, handles), in order; the lowering erases them at the end.
+        limited: handles whose valid extents must be checked, with the largest that they may be.
         bases: where each space starts in the arena, in bytes.
         arena: bytes of scratch.
 
@@ -214,6 +215,7 @@ class Program:
         self._views: dict[ir.Value, View] = {}
         self._boxes: dict[ir.Value, Box] = {}
         self.handles: list[ir.Operation] = []
+        self.limited: list[tuple[ir.Operation, Tile, tuple[int, ...]]] = []
         self.block_index: list[ir.Value] = []
         self.block_count: list[ir.Value] = []
         self.body = self._read(function.regions[0].blocks[0])
@@ -259,7 +261,10 @@ class Program:
         self.handles.append(op)
         operands = list(op.operands)
         if name == "alloc_tile":
-            self._tiles[op.result] = self._tile(op, operands, None)
+            tile = self._tiles[op.result] = self._tile(op, operands, None)
+            limits = numbers(op, "pypto.limits")
+            if limits is not None:
+                self.limited.append((op, tile, limits))
         elif name == "treshape":
             self._tiles[op.result] = self._tile(op, operands[1:], self._tiles[operands[0]])
         elif name == "make_tensor_view":

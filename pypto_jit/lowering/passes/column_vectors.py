@@ -54,6 +54,9 @@ class _Columns:
             "transpose": self._transpose,
             "reshape": self._reshape,
             "concat": self._concat,
+            "fillpad": self._fillpad,
+            "extract": self._extract,
+            "insert": self._insert,
             "load": self._load,
             "store": self._store,
         }
@@ -205,6 +208,38 @@ class _Columns:
             if self._is_column(value):
                 node.op.operands[k] = self._spread(value, node, "concat")
 
+    def _fillpad(self, node: Node) -> None:
+        source = node.op.operands[0]
+        if self._is_column(node.results[0]):
+            self._elementwise(node)
+        elif self._is_column(source):
+            node.op.operands[0] = self._spread(source, node, "fillpad")
+
+    def _extract(self, node: Node) -> None:
+        source, result = node.op.operands[0], node.results[0]
+        if self._is_column(source):
+            self._turn_indices(node, 1)
+            if self._is_column(result):
+                self._elementwise(node)
+            else:
+                node.op.operands[0] = self._row(source, node)
+        elif self._is_column(result):
+            self._narrow(node, "a part of")
+
+    def _insert(self, node: Node) -> None:
+        target, source = list(node.op.operands)[:2]
+        if self._is_column(target):
+            self._turn_indices(node, 2)
+            self._elementwise(node)
+        elif self._is_column(source):
+            node.op.operands[1] = self._spread(source, node, "assemble")
+
+    def _turn_indices(self, node: Node, first: int) -> None:
+        """Swap rows and columns of the indices from an operand on."""
+        indices = list(node.op.operands)[first:]
+        for k in range(0, len(indices), 2):
+            node.op.operands[first + k], node.op.operands[first + k + 1] = indices[k + 1], indices[k]
+
     # Global memory
 
     def _wide(self, column: TileType) -> TileType:
@@ -239,7 +274,12 @@ class _Columns:
                 found=column.describe(),
                 expected="a last valid extent of 1",
             )
-        self._check_dtype("row_max", column.dtype, node, "load of")
+        self._narrow(node, "load of")
+
+    def _narrow(self, node: Node, what: str) -> None:
+        """Let a node give a column as the first of each row's elements, and bring those together behind it."""
+        result, column = node.results[0], self._tile(node.results[0])
+        self._check_dtype("row_max", column.dtype, node, what)
         wide = ir.Operation.create(
             "pypto.row_max",
             [self._types.build(column)],

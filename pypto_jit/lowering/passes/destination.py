@@ -13,9 +13,10 @@ from dataclasses import replace
 from math import prod
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.operators import PAD_VALUES
 from pypto_jit.dialects.types import DYNAMIC, TileType
 from pypto_jit.errors import ShapeError
-from pypto_jit.lowering.attributes import number, numbers
+from pypto_jit.lowering.attributes import number, numbers, text
 from pypto_jit.lowering.buffers import STATIC, Buffers, Extents, TileRef
 from pypto_jit.lowering.elements import ELEMENT_OPERATIONS, Elements
 from pypto_jit.lowering.emitter import Emitter
@@ -57,6 +58,10 @@ class _Conversion:
             "pypto.create_tile": self._create,
             "pypto.reshape": self._reshape,
             "pypto.transpose_view": self._transpose_view,
+            "pypto.set_validshape": self._set_validshape,
+            "pypto.fillpad": self._fillpad,
+            "pypto.extract": self._extract,
+            "pypto.insert": self._insert,
             "scf.for": self._loop,
             "scf.while": self._loop,
             "scf.if": self._branch,
@@ -151,7 +156,11 @@ class _Conversion:
             return STATIC
         refs = [self._buffers.ref(v) for v in node.operands if self._buffers.has(v)]
         rule = node.row.rule
-        if rule == "matmul" or rule == "matmul_bias":
+        if rule in ("set_validshape", "extract"):
+            sources = tuple([self._value(v)] for v in node.operands[-2:])
+        elif rule == "insert":
+            sources = tuple([extent] for extent in refs[0].extents)
+        elif rule == "matmul" or rule == "matmul_bias":
             sources = ([refs[0].extents[0]], [refs[1].extents[1]])
         elif rule == "matmul_acc":
             sources = ([refs[0].extents[0], refs[1].extents[0]], [refs[0].extents[1], refs[2].extents[1]])
@@ -284,6 +293,43 @@ class _Conversion:
         self._start(node)
         ref = self._buffers.ref(node.operands[0])
         self._buffers.bind(node.results[0], self._buffers.view(ref, transposed(ref.type), ref.turned))
+
+    # Valid regions and parts of tiles
+
+    def _set_validshape(self, node: Node) -> None:
+        self._start(node)
+        kind = self._types.tile(node.results[0])
+        assert kind is not None
+        ref = self._buffers.ref(node.operands[0])
+        view = self._buffers.view(ref, self._buffers.physical(node.results[0]), self._extents(node))
+        self._buffers.bind(node.results[0], view)
+        if DYNAMIC in kind.valid and view is not ref:
+            # The extents are checked against the tile as its author sees it.
+            view.handle.owner.attributes["pypto.limits"] = ir.DenseI64ArrayAttr.get(list(kind.shape))
+
+    def _fillpad(self, node: Node) -> None:
+        self._start(node)
+        source, goal = self._buffers.ref(node.operands[0]), self._define(node)
+        code = 1 + PAD_VALUES.index(text(node.op, "pad") or "zero")
+        padded = self._buffers.view(goal, replace(goal.type, pad=code), goal.extents)
+        self._emitter.emit("pto.tfillpad", (source.handle, padded.handle))
+
+    def _extract(self, node: Node) -> None:
+        self._start(node)
+        source, goal = self._buffers.ref(node.operands[0]), self._define(node)
+        row, column = (self._value(v) for v in node.operands[1:3])
+        handles = [self._buffers.as_floats(ref).handle for ref in (source, goal)]
+        self._emitter.emit("pto.textract", (handles[0], row, column, handles[1]))
+
+    def _insert(self, node: Node) -> None:
+        self._start(node)
+        target, source = (self._buffers.ref(v) for v in node.operands[:2])
+        goal = self._define(node)
+        if not self._buffers.share(node.operands[0], node.results[0]):
+            self._buffers.copy(target, goal)
+        row, column = (self._value(v) for v in node.operands[2:4])
+        handles = [self._buffers.as_floats(ref).handle for ref in (source, goal)]
+        self._emitter.emit("pto.tinsert", (handles[0], row, column, handles[1]))
 
     # Control flow
 

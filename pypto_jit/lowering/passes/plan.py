@@ -227,11 +227,12 @@ def _address(handle: Node, attributes: dict[str, ir.IntegerAttr]) -> None:
         for name, attribute in attributes.items():
             handle.op.attributes[name] = attribute
         return
+    kept = {name: attribute for name, attribute in handle.op.attributes.items() if name.startswith("pypto.")}
     new = ir.Operation.create(
         "pto.alloc_tile",
         results=[handle.results[0].type],
         operands=handle.operands[1:],
-        attributes=attributes,
+        attributes={**attributes, **kept},
         loc=handle.op.location,
         ip=ir.InsertionPoint(handle.op),
     )

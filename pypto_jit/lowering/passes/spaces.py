@@ -18,6 +18,7 @@ from pypto_jit.lowering.tree import Body, Node
 from pypto_jit.targets import Space
 
 _PLACES = {"lhs": Space.LEFT, "rhs": Space.RIGHT, "bias": Space.BIAS}
+_PARTS = frozenset({"pypto.extract", "pypto.insert"})
 _VIEWS = frozenset({"pypto.transpose", "pypto.transpose_view"})
 
 
@@ -54,6 +55,9 @@ class _Placement:
             if node.name == "pypto.load":
                 self._retarget(node)
         for node in self._nodes:
+            if node.name == "pypto.move" and node not in self._gone:
+                self._fold_part(node)
+        for node in self._nodes:
             row = node.row
             if row is None or row.instruction is None or node in self._gone:
                 continue
@@ -61,10 +65,15 @@ class _Placement:
                 for k, operand in enumerate(row.operands):
                     if operand.name in _PLACES:
                         self._bring(node, k, _PLACES[operand.name])
-            elif row.instruction.core == "vector":
-                for k in range(len(row.operands)):
-                    self._bring(node, k, Space.VEC)
+            elif row.instruction.core == "vector" or self._is_in_vec(node):
+                for k, operand in enumerate(row.operands):
+                    if operand.kind != "indices":
+                        self._bring(node, k, Space.VEC)
         return True
+
+    def _is_in_vec(self, node: Node) -> bool:
+        """Whether a part of a tile is read or written in Vec."""
+        return node.name in _PARTS and self._tile_space(node.results[0]) is Space.VEC
 
     def _collect_users(self) -> None:
         for node in self._nodes:
@@ -189,11 +198,38 @@ class _Placement:
 
     def _moved(self, user: Node, value: ir.Value, space: Space, dtype: DType) -> ir.Value:
         tile = self._tile(value)
+        part = self._part(value)
+        if part is not None and space in (Space.LEFT, Space.RIGHT):
+            return self._clone_part(part, user, self._types.build(replace(tile, space=space)))
         for step in self._route(user, tile, space):
             last = step is space
             tile = replace(tile, space=step, dtype=dtype if last else tile.dtype)
             value = self._step(user, value, tile, near=step in (Space.LEFT, Space.RIGHT, Space.BIAS))
         return value
+
+    def _fold_part(self, node: Node) -> None:
+        """A move of a part of a Mat tile brings that part itself to where it goes."""
+        result = node.results[0]
+        space = self._tile_space(result)
+        part = self._part(node.op.operands[0])
+        if part is None or space not in (Space.LEFT, Space.RIGHT):
+            return
+        result.replace_all_uses_with(self._clone_part(part, node, result.type))
+        for user, k in self._users.get(result, ()):
+            if k < len(user.operands):
+                user.operands[k] = user.op.operands[k]
+        self._erase(node)
+
+    def _part(self, value: ir.Value) -> Node | None:
+        """The operation that a part of a Mat tile comes from."""
+        maker = self._maker.get(value)
+        found = maker is not None and maker.name == "pypto.extract" and self._tile_space(value) is Space.MAT
+        return maker if found else None
+
+    def _clone_part(self, part: Node, user: Node, kind: ir.Type) -> ir.Value:
+        copy = part.op.clone(ir.InsertionPoint(user.op)).operation
+        copy.result.set_type(kind)
+        return copy.result
 
     def _route(self, user: Node, tile: TileType, space: Space) -> list[Space]:
         legal = self._target.moves | self._target.crossings

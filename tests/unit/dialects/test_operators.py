@@ -48,7 +48,7 @@ def test_instruction_reads_the_operands(row: Operator):
         return
     assert len(set(instruction.inputs)) == len(instruction.inputs)
     # A load and a store reach their tensor through the partition of a view, an element by pointer and offset.
-    places = {"pointer", "offset", "index"} if instruction.form == "element" else {"tmp", "partition"}
+    places = {"pointer", "offset", "index"} if instruction.form == "element" else {"tmp", "partition", "row", "column"}
     assert set(instruction.inputs) <= {operand.name for operand in row.operands} | places
     assert instruction.form in {"tiles", "element"}
     assert instruction.pipe in {"S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"}

@@ -48,7 +48,7 @@ def test_every_row_has_a_function_with_its_documentation():
 
 
 # Of the rows of one tile, these take more than it, or a tile elsewhere.
-_MORE = ("cast", "reshape", "move", "transpose_view")
+_MORE = ("fillpad", "cast", "reshape", "move", "transpose_view")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ class TestErrors:
             "[PYPTO-TRACE] pl.load has no argument 'valid_shapes'\n"
             + excerpt(kernel, 1, "pl.load(x, [0, 0], [16, 32], valid_shapes=[1, 2])")
             + "  found:    valid_shapes=\n"
-            "  expected: pl.load(tensor, offsets, shapes, valid_shape=None, target_memory=Vec)\n"
+            "  expected: pl.load(tensor, offsets, shapes, valid_shape=None, target_memory=Vec, clamp=False)\n"
             "  hint: did you mean 'valid_shape'?"
         )
 
