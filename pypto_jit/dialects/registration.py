@@ -63,16 +63,31 @@ STRUCTURE = {
     "local_array_get": (("array", "index"), ("value",)),
     "local_array_set": (("array", "index", "value"), ()),
 }
+# Tensor-level operations of ``pypto``: name -> (operands, whether there is a result). A trailing ? is optional.
+# `pypto_jit.dialects.rules.tensors` gives their results' types.
+TENSOR_LEVEL = {
+    "map": (("lhs", "rhs?"), True),  # elementwise and broadcasting; attribute row, and those of the table's row
+    "reduce": (("source",), True),  # attributes row (sum, max, min) and axes
+    "product": (("lhs", "rhs"), True),  # attributes a_trans, b_trans
+    "fill": (("scalar",), True),
+    "rearrange": (("source",), True),  # attribute dims: the source's dimension of each of the result's, or -1
+    "assign": (("value", "tensor"), False),  # writes to memory
+}
+
+
+def _bare(constraint: str) -> str:
+    """A constraint without how many times it holds."""
+    return constraint.removeprefix("variadic ").removeprefix("optional ")
 
 
 def _operation(name: str, operands: list[tuple[str, str]], results: list[tuple[str, str]]) -> str:
     lines = [f"  irdl.operation @{name} {{"]
     for kind, entries in (("operands", operands), ("results", results)):
         for k, (_, constraint) in enumerate(entries):
-            lines.append(f"    %{kind}{k} = irdl.{constraint.removeprefix('variadic ')}")
+            lines.append(f"    %{kind}{k} = irdl.{_bare(constraint)}")
         if entries:
-            variadic = ["variadic " if c.startswith("variadic ") else "" for _, c in entries]
-            listed = ", ".join(f"{entry[0]}: {variadic[k]}%{kind}{k}" for k, entry in enumerate(entries))
+            counts = [c.removesuffix(_bare(c)) for _, c in entries]
+            listed = ", ".join(f"{entry[0]}: {counts[k]}%{kind}{k}" for k, entry in enumerate(entries))
             lines.append(f"    irdl.{kind}({listed})")
     lines.append("  }")
     return "\n".join(lines)
@@ -95,6 +110,12 @@ def _structure_operation(name: str) -> str:
     return _operation(name, named, [(r, "any") for r in results])
 
 
+def _tensor_operation(name: str) -> str:
+    operands, has_result = TENSOR_LEVEL[name]
+    named = [(o.rstrip("?"), "optional any" if o.endswith("?") else "any") for o in operands]
+    return _operation(name, named, [("result", "base @pypto::@tensor")] if has_result else [])
+
+
 def _instruction_operation(name: str) -> str:
     instruction = INSTRUCTIONS[name][0].instruction
     assert instruction is not None
@@ -114,6 +135,7 @@ def irdl_text() -> str:
         if dialect == "pypto":
             parts.extend(_value_operation(row) for row in ROWS)
             parts.extend(_operation(name, *sides) for name, sides in _STRUCTURE_OF_VALUES.items())
+            parts.extend(_tensor_operation(name) for name in TENSOR_LEVEL)
         else:
             parts.extend(_structure_operation(name) for name in STRUCTURE)
             parts.extend(_instruction_operation(name) for name in INSTRUCTIONS)

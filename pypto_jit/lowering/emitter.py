@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import Type
@@ -34,6 +35,15 @@ class Emitter:
         """Put what follows before an operation, at its line or at the line of the location given."""
         self._point = ir.InsertionPoint(op)
         self._location = location if location is not None else op.location
+
+    @contextmanager
+    def inside(self, block: ir.Block) -> Iterator[None]:
+        """Put what follows at the end of a block, and continue where it was afterwards."""
+        point, self._point = self._point, ir.InsertionPoint(block)
+        try:
+            yield
+        finally:
+            self._point = point
 
     def emit(
         self,

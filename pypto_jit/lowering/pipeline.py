@@ -26,6 +26,7 @@ from pypto_jit.lowering.passes import (
     plan,
     spaces,
     stage,
+    tensors,
     views,
 )
 from pypto_jit.lowering.spans import span_of_location
@@ -57,6 +58,7 @@ class Pass:
 
 PASSES: tuple[Pass, ...] = (
     Pass("cse", "values", "cse"),
+    Pass("tensors", "values", tensors.run),
     Pass("outline", "values", outline.run),
     Pass("legalize-2d", "flat", legalize_2d.run),
     Pass("views", "flat", views.run),

@@ -41,7 +41,8 @@ def _in_double(function: _Function) -> _Function:
     return lambda a: function(a.astype(numpy.float64)).astype(numpy.float32)
 
 
-_ELEMENTWISE: dict[str, _Function] = {
+# By the table's rows: what each does with arrays of one dtype.
+ELEMENTWISE: dict[str, _Function] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -67,7 +68,7 @@ _ELEMENTWISE: dict[str, _Function] = {
 _EXPANDED = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "max": "maximum", "min": "minimum"}
 
 
-def _computed(function: _Function, dtype: DType, *operands: Array) -> Array:
+def computed(function: _Function, dtype: DType, *operands: Array) -> Array:
     """Apply a function in the dtype's computing precision, and round the result to the dtype."""
     if dtype.is_float:
         operands = tuple(operand.astype(numpy.float32) for operand in operands)
@@ -90,12 +91,12 @@ def _elementwise(function: _Function) -> Callable[[Call], Tile]:
             operand.box(valid) if isinstance(operand, Tile) else scalar_array(operand, first.dtype)
             for operand in call.operands
         ]
-        return embed(_computed(function, first.dtype, *boxes), first.shape, first.dtype)
+        return embed(computed(function, first.dtype, *boxes), first.shape, first.dtype)
 
     return run
 
 
-for _name, _function in _ELEMENTWISE.items():
+for _name, _function in ELEMENTWISE.items():
     meaning(_name)(_elementwise(_function))
 
 
@@ -109,7 +110,7 @@ def _expansion(function: _Function, axis: int) -> Callable[[Call], Tile]:
         narrow = tuple(1 if k == len(valid) + axis else extent for k, extent in enumerate(valid))
         call.agree("rows" if axis == -1 else "columns", narrow, vector.valid)
         spread = numpy.broadcast_to(vector.box(narrow), valid)
-        return embed(_computed(function, tile.dtype, tile.box(valid), spread), tile.shape, tile.dtype)
+        return embed(computed(function, tile.dtype, tile.box(valid), spread), tile.shape, tile.dtype)
 
     return run
 
@@ -117,7 +118,7 @@ def _expansion(function: _Function, axis: int) -> Callable[[Call], Tile]:
 for _axis, _prefix in ((-1, "row_expand"), (-2, "col_expand")):
     meaning(_prefix)(_expansion(lambda _, vector: vector, _axis))
     for _name, _elementwise_name in _EXPANDED.items():
-        meaning(f"{_prefix}_{_name}")(_expansion(_ELEMENTWISE[_elementwise_name], _axis))
+        meaning(f"{_prefix}_{_name}")(_expansion(ELEMENTWISE[_elementwise_name], _axis))
 
 
 def _sum(box: Array, axis: int) -> Array:
@@ -138,23 +139,24 @@ def _extremum(function: numpy.ufunc) -> Callable[[Array, int], Array]:
     return run
 
 
-_REDUCTIONS = {"sum": _sum, "max": _extremum(numpy.maximum), "min": _extremum(numpy.minimum)}
+REDUCTIONS = {"sum": _sum, "max": _extremum(numpy.maximum), "min": _extremum(numpy.minimum)}
 
 
 def _reduction(function: Callable[[Array, int], Array], axis: int) -> Callable[[Call], Tile]:
     def run(call: Call) -> Tile:
         tile = call.operands[0]
         reduced = function(tile.box(), axis)
-        return embed(_narrowed(reduced, tile.dtype), call.tile.shape, tile.dtype)
+        return embed(narrowed(reduced, tile.dtype), call.tile.shape, tile.dtype)
 
     return run
 
 
-def _narrowed(wide: Array, dtype: DType) -> Array:
+def narrowed(wide: Array, dtype: DType) -> Array:
+    """What was accumulated in a wider dtype, rounded once."""
     return round_to_float(wide.astype(numpy.float64), dtype) if dtype.is_float else wide.astype(dtype.numpy)
 
 
-for _name, _reduce in _REDUCTIONS.items():
+for _name, _reduce in REDUCTIONS.items():
     meaning(f"row_{_name}")(_reduction(_reduce, -1))
     meaning(f"col_{_name}")(_reduction(_reduce, -2))
 
@@ -174,7 +176,7 @@ def _product(call: Call, lhs: Tile, rhs: Tile) -> Array:
 
 @meaning("matmul")
 def _matmul(call: Call) -> Tile:
-    return embed(_narrowed(_product(call, *call.operands), call.tile.dtype), call.tile.shape, call.tile.dtype)
+    return embed(narrowed(_product(call, *call.operands), call.tile.dtype), call.tile.shape, call.tile.dtype)
 
 
 @meaning("matmul_acc")
@@ -183,7 +185,7 @@ def _matmul_acc(call: Call) -> Tile:
     product = _product(call, lhs, rhs)
     call.agree("valid extents", accumulator.valid, product.shape)
     total = accumulator.box(product.shape).astype(product.dtype) + product
-    return embed(_narrowed(total, call.tile.dtype), call.tile.shape, call.tile.dtype)
+    return embed(narrowed(total, call.tile.dtype), call.tile.shape, call.tile.dtype)
 
 
 @meaning("matmul_bias")
@@ -191,4 +193,4 @@ def _matmul_bias(call: Call) -> Tile:
     lhs, rhs, bias = call.operands
     product = _product(call, lhs, rhs)
     total = product + bias.box((1, product.shape[1])).astype(product.dtype)
-    return embed(_narrowed(total, call.tile.dtype), call.tile.shape, call.tile.dtype)
+    return embed(narrowed(total, call.tile.dtype), call.tile.shape, call.tile.dtype)

@@ -13,6 +13,7 @@ import numpy
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.interpreter import scalars
+from pypto_jit.dialects.interpreter.expressions import EXPRESSION_STEPS
 from pypto_jit.dialects.interpreter.tensors import STEPS
 from pypto_jit.dialects.interpreter.tiles import MEANINGS, Array, Call, poison
 from pypto_jit.dialects.locations import span_of
@@ -160,8 +161,9 @@ class _Decoder:
         dialect, _, name = operation.name.partition(".")
         operands = [self.slot(operand) for operand in operation.operands]
         results = [self.slot(result) for result in operation.results]
-        if operation.name in STEPS:
-            return STEPS[operation.name](operation, operands, results)
+        decode = STEPS.get(operation.name) or EXPRESSION_STEPS.get(operation.name)
+        if decode is not None:
+            return decode(operation, operands, results)
         if operation.name == "pypto.argument":
             self._arguments += operands
             return _nothing

@@ -63,7 +63,7 @@ def _store(call: Call) -> None:
         assert isinstance(remembered, tuple)
         dynamic = box.size // max(1, prod(extent for extent in remembered if extent != DYNAMIC))
         box = box.reshape([dynamic if extent == DYNAMIC else extent for extent in remembered])
-    surplus = tile.array.ndim - tensor.ndim
+    surplus = box.ndim - tensor.ndim
     box = box.reshape(box.shape[surplus:] if surplus > 0 else (1,) * -surplus + box.shape)
     view = _box_of(tensor, tuple(offsets), box.shape, call, "store")
     target = call.types[1]

@@ -72,6 +72,8 @@ class _Resolution:
             self._emitter.before(node.op)
             self._forms[node.results[0]] = self._compose(node, view)
         for node in nodes:
+            # A load that went before gave its result to what uses it.
+            node.operands = list(node.op.operands)
             if node.name != VIEW and any(operand in self._forms for operand in node.operands):
                 self._resolve(node)
         for node in reversed(views):

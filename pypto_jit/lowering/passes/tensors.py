@@ -1,0 +1,90 @@
+"""``tensors``: tensor-level work becomes loops over tiles.
+
+A function with one kernel becomes that kernel, its blocks a parallel loop. Where there are several, each becomes a task,
+and what one leaves for another lies in a workspace. Within a task the loops stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pypto_jit._mlir import ir
+from pypto_jit.lowering.attributes import symbol
+from pypto_jit.lowering.emitter import Emitter, anchor
+from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.passes.blocks import PARALLEL
+from pypto_jit.lowering.slices import Program
+from pypto_jit.lowering.tensors.graph import VALUES, Kernel, find_kernels
+from pypto_jit.lowering.tensors.writer import TileWriter
+from pypto_jit.lowering.tree import Body, Node
+
+TASK = "pypto.task"
+
+
+def run(module: ir.Operation, lowering: Lowering) -> bool:
+    """Lower the tensor-level work of every function; whether there was any."""
+    changed = False
+    for function, body in lowering.bodies(module):
+        nodes = [node for node in body.walk() if node.name in VALUES or node.name == "pypto.assign"]
+        if not nodes:
+            continue
+        changed = True
+        program = Program(function, body)
+        _Function(program, lowering).write()
+        for node in reversed(nodes):
+            node.op.erase()
+    return changed
+
+
+class _Function:
+    def __init__(self, program: Program, lowering: Lowering) -> None:
+        self._program = program
+        self._lowering = lowering
+        self._kernels = find_kernels(program, lowering.types, lowering.target)
+        self._name = symbol(program.function)
+        tasks = any(node.name == "pypto.submit" for node in program.nodes)
+        self._as_tasks = tasks or len(self._kernels) > 1
+
+    def write(self) -> None:
+        block, types = self._program.body.block, self._lowering.types
+        anchor(block, types)
+        writer = TileWriter(Emitter(block, types), self._lowering.target)
+        for number, kernel in enumerate(self._kernels):
+            writer.emitter.before(kernel.place.op)
+            destination = kernel.destination
+            if destination is None:
+                destination = self._workspace(writer, kernel)
+            with self._blocks(writer, kernel, number) as index:
+                kernel.plan.write_block(writer, index, destination)
+
+    def _workspace(self, writer: TileWriter, kernel: Kernel) -> ir.Value:
+        """Memory for what a kernel computes; the kernels that use it read that."""
+        kind = writer.types.tensor(kernel.value)
+        memory = writer.emitter.value("pypto.create_tensor", (), kind)
+        value = kernel.value
+        for other in self._kernels:
+            other.plan.place(value, memory)
+        return memory
+
+    @contextmanager
+    def _blocks(self, writer: TileWriter, kernel: Kernel, number: int) -> Iterator[ir.Value]:
+        """The loop over a kernel's blocks."""
+        attributes: dict[str, ir.Attribute] = {}
+        if self._as_tasks and not _in_task(kernel.place):
+            name = f"{self._name}_{number}"
+            writer.emitter.emit("pypto.submit", (), [writer.types.index])
+            attributes[TASK] = ir.StringAttr.get(name)
+        elif kernel.place.body is self._program.body:
+            attributes[PARALLEL] = ir.UnitAttr.get()
+        with writer.loop(0, kernel.plan.blocks, 1, attributes=attributes) as loop:
+            yield loop.index
+
+
+def _in_task(node: Node) -> bool:
+    body: Body = node.body
+    while body.owner is not None:
+        if TASK in body.owner.op.attributes:
+            return True
+        body = body.owner.body
+    return False

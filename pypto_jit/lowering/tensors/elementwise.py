@@ -1,0 +1,130 @@
+"""Kernels of elementwise work and of reductions along rows: one loop over blocks of rows, fused into each.
+
+Where a row fits on chip, reductions along it take one pass over it; where not, each level of reductions takes a pass
+over pieces of the row, and what is written takes a last one.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from pypto_jit._mlir import ir
+from pypto_jit.lowering.attributes import text
+from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
+from pypto_jit.lowering.tensors.terms import Layout, Term
+from pypto_jit.lowering.tensors.tiling import Tiling, choose
+from pypto_jit.lowering.tensors.writer import Index, TileWriter
+from pypto_jit.targets import Target
+
+# How the partial results of a reduction combine.
+COMBINE = {"sum": "add", "max": "maximum", "min": "minimum", "prod": "mul"}
+
+
+class RowKernel:
+    """One kernel, as blocks that are independent of each other.
+
+    Attributes:
+        blocks: how many there are.
+        tiling: its tiles.
+    """
+
+    def __init__(self, layout: Layout, target: Target) -> None:
+        self._layout = layout
+        self._reductions = [t for t in layout.of_kind("reduce") if layout.column in t.terms[0].axes]
+        tiling = choose(layout, target, whole_rows=bool(self._reductions))
+        self._pieces = tiling is None
+        self.tiling: Tiling = tiling or _must(choose(layout, target, whole_rows=False))
+        self._outer = [axis for axis in layout.rows if axis not in self.tiling.group]
+        self._counts = [layout.extents[axis] for axis in self._outer]
+        group = self.tiling.group
+        if group:
+            self._counts.append(-(-layout.extents[group[0]] // self.tiling.size))
+        self._columns = 1 if layout.column is None else layout.extents[layout.column]
+        if not self._pieces:
+            self._counts.append(-(-self._columns // self.tiling.columns))
+        self.blocks = prod(self._counts)
+
+    def place(self, value: ir.Value, memory: ir.Value) -> None:
+        """Read a value that is computed elsewhere from memory."""
+        self._layout.place(value, memory)
+
+    def write_block(self, writer: TileWriter, number: Index, destination: ir.Value) -> None:
+        """Write one block."""
+        tiling = self.tiling
+        digits = writer.digits(number, self._counts)
+        places: dict[int, Place] = {axis: Place(digits.pop(0), 1) for axis in self._outer}
+        rows: Index = 1
+        for k, axis in enumerate(tiling.group):
+            extent = self._layout.extents[axis]
+            if k:
+                places[axis] = Place(0, extent)
+                rows = writer.multiply(rows, extent)
+            else:
+                offset = writer.multiply(digits.pop(0), tiling.size)
+                rows = writer.part(offset, tiling.size, extent)
+                places[axis] = Place(offset, rows)
+        block = _Block(writer, self._layout, tiling, places, rows, self._columns)
+        if self._pieces:
+            block.write_in_pieces(self._reductions, destination)
+        else:
+            block.piece(writer.multiply(digits.pop(0), tiling.columns), {}).write(destination)
+
+
+class _Block:
+    def __init__(
+        self,
+        writer: TileWriter,
+        layout: Layout,
+        tiling: Tiling,
+        places: dict[int, Place],
+        rows: Index,
+        columns: int,
+    ) -> None:
+        self._writer = writer
+        self._layout = layout
+        self._tiling = tiling
+        self._places = places
+        self._rows = rows
+        self._columns = columns
+
+    def piece(self, offset: Index, known: dict[Term, ir.Value]) -> Evaluation:
+        """The evaluation of a piece of each row."""
+        columns = self._writer.part(offset, self._tiling.columns, self._columns)
+        places = self._places
+        if self._layout.column is not None:
+            places = {**places, self._layout.column: Place(offset, columns)}
+        return Evaluation(self._writer, self._layout, self._tiling, places, self._rows, columns, known)
+
+    def write_in_pieces(self, reductions: list[Term], destination: ir.Value) -> None:
+        known: dict[Term, ir.Value] = {}
+        step = self._tiling.columns
+        for level in _levels(self._layout, reductions):
+            first = self.piece(0, known)
+            with self._writer.loop(step, self._columns, step, [first.tile(term) for term in level]) as loop:
+                piece = self.piece(loop.index, known)
+                for k, term in enumerate(level):
+                    assert term.node is not None
+                    combine = COMBINE[text(term.node.op, "row") or ""]
+                    loop.yielded[k] = self._writer.operator(combine, loop.carried[k], piece.tile(term))
+            known.update(zip(level, loop.results, strict=True))
+        if self._layout.column not in self._layout.axes:
+            self.piece(0, known).write(destination)
+            return
+        with self._writer.loop(0, self._columns, step) as loop:
+            self.piece(loop.index, known).write(destination)
+
+
+def _levels(layout: Layout, reductions: list[Term]) -> list[list[Term]]:
+    """The reductions, each level computed from what earlier ones give."""
+    depth: dict[Term, int] = {}
+    levels: dict[int, list[Term]] = {}
+    for term in layout.terms:
+        depth[term] = max((depth[operand] for operand in term.terms), default=0) + (term in reductions)
+        if term in reductions:
+            levels.setdefault(depth[term], []).append(term)
+    return [levels[level] for level in sorted(levels)]
+
+
+def _must(tiling: Tiling | None) -> Tiling:
+    assert tiling is not None
+    return tiling

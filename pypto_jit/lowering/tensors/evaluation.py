@@ -1,0 +1,261 @@
+"""Computes the terms of a kernel on the tiles of one block: loads, operators on tiles, vectors spread where needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pypto_jit._mlir import ir
+from pypto_jit.dialects.operators import BY_NAME
+from pypto_jit.dialects.types import DYNAMIC, TileType
+from pypto_jit.dtypes import FP32, DType
+from pypto_jit.lowering.attributes import text
+from pypto_jit.lowering.tensors.terms import Axes, Layout, Term
+from pypto_jit.lowering.tensors.tiling import Tiling
+from pypto_jit.lowering.tensors.writer import Index, TileWriter
+from pypto_jit.targets import Space
+
+# Operators of two operands: the row that takes a scalar second, and the name within row_expand_* and col_expand_*.
+_SCALAR = {
+    "add": ("adds", "adds"),
+    "sub": ("subs", None),
+    "mul": ("muls", "muls"),
+    "div": ("divs", "rdivs"),
+    "maximum": ("maximums", "maximums"),
+    "minimum": ("minimums", "minimums"),
+}
+_SPREAD = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "max", "minimum": "min"}
+_COMMUTES = frozenset({"add", "mul", "maximum", "minimum"})
+
+
+def computing_dtype(dtype: DType) -> DType:
+    """What a tensor-level dtype is computed in on tiles: floats in FP32, rounded when they go to memory."""
+    return FP32 if dtype.is_float else dtype
+
+
+@dataclass(frozen=True)
+class Form:
+    """Whether a tile has the rows and the columns of its kernel, or one of them."""
+
+    rows: bool
+    columns: bool
+
+    def __or__(self, other: Form) -> Form:
+        return Form(self.rows or other.rows, self.columns or other.columns)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The part of an iteration axis that a block works on."""
+
+    offset: Index
+    extent: Index
+
+
+class Evaluation:
+    """The tiles of one block.
+
+    Args:
+        writer: where operations go.
+        layout, tiling: of the kernel.
+        places: the part of each axis.
+        rows, columns: valid extents of full tiles.
+        known: tiles computed before, outside of a loop that the block is in.
+    """
+
+    def __init__(
+        self,
+        writer: TileWriter,
+        layout: Layout,
+        tiling: Tiling,
+        places: dict[int, Place],
+        rows: Index,
+        columns: Index,
+        known: dict[Term, ir.Value] | None = None,
+    ) -> None:
+        self._writer = writer
+        self._layout = layout
+        self._tiling = tiling
+        self._places = places
+        self._valid = (rows, columns)
+        self.known: dict[Term, ir.Value] = dict(known or {})
+
+    def form(self, axes: Axes) -> Form:
+        """The form of a term of these axes."""
+        return Form(any(axis in self._tiling.group for axis in axes), self._layout.column in axes)
+
+    def _shape(self, form: Form) -> tuple[int, int]:
+        return (self._tiling.rows if form.rows else 1, self._tiling.columns if form.columns else 1)
+
+    def _extents(self, form: Form) -> tuple[Index, Index]:
+        return (self._valid[0] if form.rows else 1, self._valid[1] if form.columns else 1)
+
+    def tile(self, term: Term) -> ir.Value:
+        """The tile of a term, computed once."""
+        found = self.known.get(term)
+        if found is None:
+            compute = getattr(self, f"_{term.kind}")
+            found = self.known[term] = compute(term)
+        return found
+
+    # Memory
+
+    def box(self, axes: Axes) -> tuple[list[Index], list[Index]]:
+        """Offsets and extents of the part of a tensor whose dimensions run along these axes."""
+        places = [Place(0, 1) if axis is None else self._places[axis] for axis in axes]
+        return [place.offset for place in places], [place.extent for place in places]
+
+    def _memory(self, term: Term) -> ir.Value:
+        writer, form = self._writer, self.form(term.axes)
+        tensor, axes = self._without_units(term.value, term.axes)
+        offsets, extents = self.box(axes)
+        (rows, columns), valid = self._shape(form), self._extents(form)
+        last = axes[-1] if axes else None
+        if form.columns and last != self._layout.column:
+            turned = writer.load(tensor, offsets, extents, (columns, rows), (valid[1], valid[0]))
+            return writer.operator("transpose", self._converted(turned, term))
+        if form.rows and not form.columns and last in self._tiling.group:
+            line = writer.load(tensor, offsets, extents, (1, rows), (1, valid[0]))
+            return writer.operator("reshape", self._converted(line, term), shape=(rows, 1))
+        return self._converted(writer.load(tensor, offsets, extents, (rows, columns), valid), term)
+
+    def _without_units(self, tensor: ir.Value, axes: Axes) -> tuple[ir.Value, Axes]:
+        """A tensor whose columns come before dimensions of extent 1, without those; a number as one element."""
+        if not axes:
+            return self._writer.one_element(tensor), (None,)
+        if self._layout.column is None or self._layout.column not in axes or axes[-1] is not None:
+            return tensor, axes
+        return self._writer.drop(tensor, axes), tuple(axis for axis in axes if axis is not None)
+
+    def _converted(self, tile: ir.Value, term: Term) -> ir.Value:
+        return self._writer.convert(tile, computing_dtype(term.type.dtype))
+
+    def write(self, destination: ir.Value) -> None:
+        """Compute the root, and write it to its part of a tensor."""
+        self.store(self.tile(self._layout.root), self._layout.axes, destination)
+
+    def store(self, tile: ir.Value, axes: Axes, tensor: ir.Value) -> None:
+        """Write a tile to the part of a tensor whose dimensions run along these axes, in the tensor's dtype."""
+        writer, form = self._writer, self.form(axes)
+        tensor, axes = self._without_units(tensor, axes)
+        offsets, extents = self.box(axes)
+        if self._form_of(tile) != self.whole(axes):
+            tile = self.spread(tile, self.whole(axes))
+        kind = writer.tile(tile)
+        tile = writer.convert(tile, writer.types.tensor(tensor).dtype) if kind.space.value == "vec" else tile
+        last = axes[-1] if axes else None
+        if form.rows and not form.columns and last in self._tiling.group:
+            tile = writer.operator("reshape", tile, shape=(1, self._shape(form)[0]))
+        writer.store(tile, tensor, offsets, extents)
+
+    # Operators
+
+    def _fill(self, term: Term) -> ir.Value:
+        assert term.node is not None
+        form = self.form(term.axes)
+        dtype = computing_dtype(term.type.dtype)
+        tile = self._writer.operator("full", term.node.operands[0], shape=self._shape(form), dtype=dtype)
+        return self._limited(tile, self._extents(form))
+
+    def _reduce(self, term: Term) -> ir.Value:
+        assert term.node is not None
+        source = term.terms[0]
+        tile = self.tile(source)
+        column = self._layout.column
+        if column not in source.axes or column in term.axes:
+            return tile
+        return self._writer.operator(f"row_{text(term.node.op, 'row')}", tile)
+
+    def _map(self, term: Term) -> ir.Value:
+        assert term.node is not None
+        name = text(term.node.op, "row")
+        assert name is not None
+        dtype = computing_dtype(term.type.dtype)
+        operands = [self._operand(operand, dtype, name == "cast") for operand in term.operands]
+        if name == "cast":
+            return self._cast(operands[0], term)
+        if len(operands) == 1:
+            return self._writer.operator(name, operands[0])
+        return self._binary(name, operands, term)
+
+    def _operand(self, operand: Term | ir.Value, dtype: DType, as_it_is: bool) -> ir.Value:
+        if not isinstance(operand, Term):
+            return operand
+        if operand.kind == "fill" and computing_dtype(operand.type.dtype) == dtype and not as_it_is:
+            assert operand.node is not None
+            return operand.node.operands[0]
+        tile = self.tile(operand)
+        return tile if as_it_is else self._writer.convert(tile, dtype)
+
+    def _cast(self, tile: ir.Value, term: Term) -> ir.Value:
+        assert term.node is not None
+        mode = text(term.node.op, "mode") or "rint"
+        # A float in FP32 has its dtype's values only once it went through that dtype.
+        narrow = self._writer.convert(tile, term.type.dtype, mode)
+        return self._writer.convert(narrow, computing_dtype(term.type.dtype))
+
+    def _binary(self, name: str, operands: list[ir.Value], term: Term) -> ir.Value:
+        writer = self._writer
+        scalars = [k for k, operand in enumerate(operands) if writer.types.tile(operand) is None]
+        if len(scalars) == 2:
+            operands[0] = writer.operator("full", operands[0], shape=(1, 1), dtype=computing_dtype(term.type.dtype))
+            scalars = [1]
+        if scalars:
+            row = _SCALAR[name][1 - scalars[0]]
+            tile, scalar = operands[1 - scalars[0]], operands[scalars[0]]
+            if row is None:
+                return writer.operator("adds", writer.operator("neg", tile), scalar)
+            return writer.operator(row, tile, scalar)
+        left, right = operands
+        forms = [self._form_of(tile) for tile in operands]
+        whole = forms[0] | forms[1]
+        if forms[0] != whole and forms[1] == whole and name in _COMMUTES:
+            left, right, forms = right, left, forms[::-1]
+        if forms[0] != whole:
+            left = self.spread(left, whole, right if forms[1] == whole else None)
+        if forms[1] != whole and whole == Form(True, True) and forms[1] != Form(False, False):
+            axis = "row" if forms[1].rows else "col"
+            return writer.operator(f"{axis}_expand_{_SPREAD[name]}", left, right)
+        return writer.operator(name, left, self.spread(right, whole, left))
+
+    def _form_of(self, tile: ir.Value) -> Form:
+        rows, columns = self._writer.tile(tile).shape
+        shape = (self._tiling.rows, self._tiling.columns)
+        return Form(rows == shape[0] and shape[0] != 1, columns == shape[1] and shape[1] != 1)
+
+    def spread(self, tile: ir.Value, whole: Form, like: ir.Value | None = None) -> ir.Value:
+        """A vector or a single element as a tile of another form; ``like`` is a tile of that form, if there is one."""
+        writer, form = self._writer, self._form_of(tile)
+        dtype = writer.tile(tile).dtype
+        if whole.rows and not whole.columns and not form.rows:
+            line = writer.operator("row_expand", self._blank((1, self._tiling.rows), (1, self._valid[0]), dtype), tile)
+            return writer.operator("reshape", line, shape=(self._tiling.rows, 1))
+        if whole.columns and not form.columns:
+            step = Form(form.rows, True)
+            target = like if step == whole and like is not None else self._blank_of(step, dtype)
+            tile, form = writer.operator("row_expand", target, tile), step
+        if whole.rows and not form.rows:
+            tile = writer.operator("col_expand", self._blank_of(whole, dtype) if like is None else like, tile)
+        return tile
+
+    def whole(self, axes: Axes) -> Form:
+        """The form of a tensor of these axes, as its tiles show it."""
+        form = self.form(axes)
+        return Form(form.rows and self._tiling.rows != 1, form.columns and self._tiling.columns != 1)
+
+    def _blank_of(self, form: Form, dtype: DType) -> ir.Value:
+        return self._blank(self._shape(form), self._extents(form), dtype)
+
+    def _blank(self, shape: tuple[int, int], extents: tuple[Index, Index], dtype: DType) -> ir.Value:
+        """A tile whose contents do not matter."""
+        blank = self._writer.emitter.value("pypto.create_tile", (), TileType(shape, dtype, Space.VEC, shape))
+        return self._limited(blank, extents)
+
+    def _limited(self, tile: ir.Value, extents: tuple[Index, Index]) -> ir.Value:
+        """A tile of which only so much is valid."""
+        kind = self._writer.tile(tile)
+        if extents == kind.valid:
+            return tile
+        valid = tuple(extent if isinstance(extent, int) else DYNAMIC for extent in extents)
+        operands = [tile, *(self._writer.value(extent) for extent in extents)]
+        result = TileType(kind.shape, kind.dtype, Space.VEC, valid)
+        return self._writer.emitter.value("pypto.set_validshape", operands, result)

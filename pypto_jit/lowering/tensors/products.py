@@ -1,0 +1,153 @@
+"""Kernels of matrix products: blocks of the result, each accumulated over pieces of K, with what follows fused in."""
+
+from __future__ import annotations
+
+from math import prod
+
+from pypto_jit._mlir import ir
+from pypto_jit.dialects.types import TensorType
+from pypto_jit.dtypes import BF16, FP16, FP32
+from pypto_jit.lowering.attributes import number
+from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
+from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, Term
+from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES, FILL, Tiling, live_tiles, turned_axis
+from pypto_jit.lowering.tensors.writer import Index, TileWriter
+from pypto_jit.lowering.types import TypeTable
+from pypto_jit.targets import FRACTAL_EDGE, Space, Target
+
+# Rows and columns of the block of the result, the first that fits; K takes what L0A and L0B leave.
+_BLOCKS = ((128, 256), (128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
+
+
+class ProductKernel:
+    """One kernel around a matrix product.
+
+    Attributes:
+        blocks: how many independent blocks it has.
+        tiling: the tiles of its result.
+        depth: of the pieces of K.
+
+    Raises:
+        CannotFuseError: what follows the product needs whole rows, which do not fit on chip.
+    """
+
+    def __init__(self, layout: Layout, types: TypeTable, target: Target) -> None:
+        self._layout = layout
+        self._term: Term = layout.of_kind("product")[0]
+        node = self._term.node
+        assert node is not None
+        self._operands = list(node.operands)
+        self._types = [types.tensor(value) for value in self._operands]
+        self._turned = [bool(number(node.op, name)) for name in ("a_trans", "b_trans")]
+        *self._batch, self._rows, self._columns = self._term.type.shape
+        self._depth = self._types[0].shape[-2 if self._turned[0] else -1]
+        self.depth, self.tiling = self._choose(target)
+        self._counts = [*self._batch, -(-self._rows // self.tiling.rows), -(-self._columns // self.tiling.columns)]
+        self.blocks = prod(self._counts)
+
+    def _choose(self, target: Target) -> tuple[int, Tiling]:
+        layout, size = self._layout, self._types[0].dtype.bytes
+        follows = layout.root is not self._term
+        live = live_tiles(layout) if follows else 0
+        whole_rows = bool(layout.of_kind("reduce"))
+        for most_rows, most_columns in _BLOCKS:
+            rows, columns = _fitting(self._rows, most_rows), _fitting(self._columns, most_columns)
+            if whole_rows:
+                columns = _rounded(self._columns)
+            elements = rows * columns * ELEMENT_BYTES
+            depth = 256 // size
+            while depth > FRACTAL_EDGE and not self._fits(rows, columns, depth * size, target):
+                depth //= 2
+            on_chip = live * elements <= target.capacity[Space.VEC] * FILL
+            if on_chip and elements <= target.capacity[Space.ACC] and self._fits(rows, columns, depth * size, target):
+                group = tuple(axis for axis in self._term.axes[-2:-1] if axis is not None)
+                turned_axis(layout, group)
+                rows, columns = min(rows, self._rows), min(columns, self._columns)
+                return min(depth, self._depth), Tiling(group, rows, rows, columns, live)
+        raise CannotFuseError(self._term.value)
+
+    def _fits(self, rows: int, columns: int, depth_bytes: int, target: Target) -> bool:
+        left, right = target.capacity[Space.LEFT], target.capacity[Space.RIGHT]
+        return _rounded(rows) * depth_bytes <= left and _rounded(columns) * depth_bytes <= right
+
+    def place(self, value: ir.Value, memory: ir.Value) -> None:
+        """Read a value that is computed elsewhere from memory."""
+        self._layout.place(value, memory)
+        self._operands = [memory if operand == value else operand for operand in self._operands]
+
+    def write_block(self, writer: TileWriter, number: Index, destination: ir.Value) -> None:
+        """Write one block."""
+        tiling, layout = self.tiling, self._layout
+        *batch, i, j = writer.digits(number, self._counts)
+        row, column = writer.multiply(i, tiling.rows), writer.multiply(j, tiling.columns)
+        rows = writer.part(row, tiling.rows, self._rows)
+        columns = writer.part(column, tiling.columns, self._columns)
+        places = self._places(batch, Place(row, rows), Place(column, columns))
+        product = self._product(writer, batch, places, (row, rows), (column, columns))
+        evaluation = Evaluation(writer, layout, tiling, places, rows, columns)
+        dtype = writer.types.tensor(destination).dtype
+        direct = dtype == self._term.type.dtype or (self._term.type.dtype == FP32 and dtype in (FP16, BF16))
+        if layout.root is self._term and direct and layout.axes == self._term.axes:
+            offsets, extents = evaluation.box(layout.axes)
+            writer.store(product, destination, offsets, extents)
+            return
+        evaluation.known[self._term] = writer.operator("move", product, space=Space.VEC)
+        evaluation.write(destination)
+
+    def _places(self, batch: list[Index], rows: Place, columns: Place) -> dict[int, Place]:
+        places = [*(Place(index, 1) for index in batch), rows, columns]
+        return {axis: place for axis, place in zip(self._term.axes, places, strict=True) if axis is not None}
+
+    def _product(
+        self,
+        writer: TileWriter,
+        batch: list[Index],
+        places: dict[int, Place],
+        rows: tuple[Index, Index],
+        columns: tuple[Index, Index],
+    ) -> ir.Value:
+        def operands(k: Index) -> list[ir.Value]:
+            depth = (k, writer.part(k, self.depth, self._depth))
+            shapes = (self.tiling.rows, self.depth), (self.depth, self.tiling.columns)
+            boxes = (rows, depth), (depth, columns)
+            return [self._load(writer, which, batch, shapes[which], boxes[which]) for which in (0, 1)]
+
+        first = writer.operator("matmul", *operands(0))
+        if self.depth >= self._depth:
+            return first
+        with writer.loop(self.depth, self._depth, self.depth, [first]) as loop:
+            loop.yielded[0] = writer.operator("matmul_acc", loop.carried[0], *operands(loop.index))
+        return loop.results[0]
+
+    def _load(
+        self,
+        writer: TileWriter,
+        which: int,
+        batch: list[Index],
+        shape: tuple[int, int],
+        box: tuple[tuple[Index, Index], tuple[Index, Index]],
+    ) -> ir.Value:
+        tensor, kind = self._operands[which], self._types[which]
+        if self._turned[which]:
+            shape, box = shape[::-1], box[::-1]
+        leading = self._leading(kind, batch)
+        offsets = [*leading, *(offset for offset, _ in box)]
+        extents = [*(1 for _ in leading), *(extent for _, extent in box)]
+        tile = writer.load(tensor, offsets, extents, shape, (box[0][1], box[1][1]), Space.MAT)
+        return writer.operator("transpose_view", tile) if self._turned[which] else tile
+
+    def _leading(self, kind: TensorType, batch: list[Index]) -> list[Index]:
+        """The indices of an operand's leading dimensions, which broadcast to those of the result."""
+        leading = kind.shape[:-2]
+        aligned = batch[len(batch) - len(leading) :]
+        return [0 if extent == 1 else index for extent, index in zip(leading, aligned, strict=True)]
+
+
+def _rounded(extent: int) -> int:
+    return -(-extent // FRACTAL_EDGE) * FRACTAL_EDGE
+
+
+def _fitting(extent: int, most: int) -> int:
+    return min(most, _rounded(extent))
+
+

@@ -1,0 +1,87 @@
+"""Kernels that reduce dimensions other than the last: blocks of columns, each accumulated over all that is reduced."""
+
+from __future__ import annotations
+
+from math import prod
+
+from pypto_jit._mlir import ir
+from pypto_jit.lowering.attributes import text
+from pypto_jit.lowering.tensors.elementwise import COMBINE
+from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
+from pypto_jit.lowering.tensors.terms import Layout
+from pypto_jit.lowering.tensors.tiling import Tiling, choose
+from pypto_jit.lowering.tensors.writer import Index, TileWriter
+from pypto_jit.targets import Target
+
+
+class ColumnKernel:
+    """One kernel whose root is a reduction along rows of its tiles.
+
+    Attributes:
+        blocks: how many independent blocks it has.
+        tiling: its tiles.
+    """
+
+    def __init__(self, layout: Layout, target: Target) -> None:
+        self._layout = layout
+        tiling = choose(layout, target, whole_rows=False)
+        assert tiling is not None
+        self.tiling: Tiling = tiling
+        self._outer = [axis for axis in layout.rows if axis not in layout.reduced]
+        self._inner = [axis for axis in layout.reduced if axis not in (*tiling.group, layout.column)]
+        self._columns = 1 if layout.column is None else layout.extents[layout.column]
+        pieces = -(-self._columns // tiling.columns)
+        reduces_columns = layout.column in layout.reduced
+        self._counts = [layout.extents[axis] for axis in self._outer] + [1 if reduces_columns else pieces]
+        self._steps = [layout.extents[axis] for axis in self._inner]
+        self._steps += [-(-layout.extents[axis] // tiling.size) for axis in tiling.group]
+        self._steps += [pieces if reduces_columns else 1]
+        node = layout.root.node
+        assert node is not None
+        self._row = text(node.op, "row") or ""
+        self.blocks = prod(self._counts)
+
+    def place(self, value: ir.Value, memory: ir.Value) -> None:
+        """Read a value that is computed elsewhere from memory."""
+        self._layout.place(value, memory)
+
+    def write_block(self, writer: TileWriter, number: Index, destination: ir.Value) -> None:
+        """Write one block."""
+        digits = writer.digits(number, self._counts)
+        first = self._partial(writer, digits, 0)
+        if prod(self._steps) == 1:
+            first.write(destination)
+            return
+        with writer.loop(1, prod(self._steps), 1, [first.tile(self._layout.root)]) as loop:
+            step = self._partial(writer, digits, loop.index).tile(self._layout.root)
+            loop.yielded[0] = writer.operator(COMBINE[self._row], loop.carried[0], step)
+        first.store(loop.results[0], self._layout.axes, destination)
+
+    def _partial(self, writer: TileWriter, block: list[Index], step: Index) -> Evaluation:
+        """One step: its evaluation knows what the root is of this part alone."""
+        layout, tiling = self._layout, self.tiling
+        *outer, piece = block
+        places = {axis: Place(index, 1) for axis, index in zip(self._outer, outer, strict=True)}
+        digits = writer.digits(step, self._steps)
+        places.update({axis: Place(digits.pop(0), 1) for axis in self._inner})
+        rows: Index = 1
+        for axis in tiling.group:
+            offset = writer.multiply(digits.pop(0), tiling.size)
+            rows = writer.part(offset, tiling.size, layout.extents[axis])
+            places[axis] = Place(offset, rows)
+        if layout.column in layout.reduced:
+            piece = digits.pop(0)
+        columns: Index = 1
+        if layout.column is not None:
+            offset = writer.multiply(piece, tiling.columns)
+            columns = writer.part(offset, tiling.columns, self._columns)
+            places[layout.column] = Place(offset, columns)
+        evaluation = Evaluation(writer, layout, tiling, places, rows, columns)
+        source = layout.root.terms[0]
+        tile = evaluation.spread(evaluation.tile(source), evaluation.whole(source.axes))
+        if tiling.rows != 1:
+            tile = writer.operator(f"col_{self._row}", tile)
+        if layout.column in layout.reduced and tiling.columns != 1:
+            tile = writer.operator(f"row_{self._row}", tile)
+        evaluation.known[layout.root] = tile
+        return evaluation

@@ -1,0 +1,232 @@
+"""Emits tile operations and the index arithmetic around them; what is known at compile time is folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from pypto_jit._mlir import ir
+from pypto_jit.dialects.operators import BY_NAME
+from pypto_jit.dialects.rules import result_type
+from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType
+from pypto_jit.dtypes import BY_MLIR, DType
+from pypto_jit.errors import DTypeError
+from pypto_jit.lowering.emitter import Emitter
+from pypto_jit.lowering.types import TypeTable
+from pypto_jit.targets import Space, Target
+
+# An index: known now, or a value of type index.
+Index = int | ir.Value
+
+
+class TileWriter:
+    """Writes into one function, before an operation of it and at its line.
+
+    Args:
+        emitter: of the function.
+        target: the machine.
+    """
+
+    def __init__(self, emitter: Emitter, target: Target) -> None:
+        self.emitter = emitter
+        self.types: TypeTable = emitter.types
+        self.target = target
+
+    # Index arithmetic
+
+    def value(self, index: Index) -> ir.Value:
+        """An index as a value."""
+        return self.emitter.index(index) if isinstance(index, int) else index
+
+    def add(self, a: Index, b: Index) -> Index:
+        """a + b."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0 or b == 0:
+            return b if isinstance(a, int) else a
+        return self.emitter.arith("addi", self.value(a), self.value(b))
+
+    def subtract(self, a: Index, b: Index) -> Index:
+        """a - b."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return a if isinstance(b, int) and b == 0 else self.emitter.arith("subi", self.value(a), self.value(b))
+
+    def multiply(self, a: Index, b: Index) -> Index:
+        """a * b."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if isinstance(a, int):
+            a, b = b, a
+        return a if isinstance(b, int) and b == 1 else self.emitter.arith("muli", self.value(a), self.value(b))
+
+    def divide(self, a: Index, b: int) -> Index:
+        """a // b for a >= 0."""
+        if isinstance(a, int):
+            return a // b
+        return a if b == 1 else self.emitter.arith("floordivsi", a, self.value(b))
+
+    def least(self, a: Index, b: Index) -> Index:
+        """min(a, b)."""
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return self.emitter.arith("minsi", self.value(a), self.value(b))
+
+    def part(self, offset: Index, size: int, extent: int) -> Index:
+        """How much of a part of a dimension there is, where the last one may be shorter."""
+        if extent % size == 0:
+            return size
+        return self.least(size, self.subtract(extent, offset))
+
+    def digits(self, number: Index, counts: Sequence[int]) -> list[Index]:
+        """The digits of a number, the most significant first, in a system with these bases."""
+        result: list[Index] = []
+        for position, count in reversed(list(enumerate(counts))):
+            if position == 0:
+                result.append(number)
+                break
+            rest = 0 if count == 1 and isinstance(number, int) else self.divide(number, count)
+            result.append(0 if count == 1 else self.subtract(number, self.multiply(rest, count)))
+            number = number if count == 1 else rest
+        return result[::-1]
+
+    # Loops
+
+    @contextmanager
+    def loop(
+        self,
+        lower: Index,
+        upper: Index,
+        step: Index,
+        carried: Sequence[ir.Value] = (),
+        attributes: Mapping[str, ir.Attribute] | None = None,
+    ) -> Iterator[Loop]:
+        """Write the body of a loop; afterwards continue behind it."""
+        bounds = [self.value(bound) for bound in (lower, upper, step)]
+        operation = self.emitter.emit(
+            "scf.for", [*bounds, *carried], [value.type for value in carried], attributes, regions=1
+        )
+        kinds = [self.types.index, *(value.type for value in carried)]
+        location = self.emitter.location
+        block = operation.regions[0].blocks.append(*kinds, arg_locs=[location] * len(kinds))
+        loop = Loop(block.arguments[0], list(block.arguments)[1:], list(operation.results))
+        with self.emitter.inside(block):
+            yield loop
+            self.emitter.emit("scf.yield", loop.yielded)
+
+    # Tiles
+
+    def operator(self, name: str, *operands: ir.Value, **attributes: object) -> ir.Value:
+        """The result of an operator of the table; attributes as its rule reads them."""
+        row = BY_NAME[name]
+        kinds = [self.types.of(value) or self._scalar(value) for value in operands]
+        result = result_type(row, kinds, attributes, self.target)  # type: ignore[arg-type]
+        assert isinstance(result, TileType)
+        recorded = {a.name: ir.StringAttr.get(str(attributes.get(a.name, a.default))) for a in row.attributes}
+        return self.emitter.value(row.operation, operands, result, recorded)
+
+    def _scalar(self, value: ir.Value) -> DType:
+        return BY_MLIR[str(value.type)]
+
+    def tile(self, value: ir.Value) -> TileType:
+        """The type of a tile."""
+        found = self.types.tile(value)
+        assert found is not None
+        return found
+
+    def load(
+        self,
+        tensor: ir.Value,
+        offsets: Sequence[Index],
+        extents: Sequence[Index],
+        shape: tuple[int, int],
+        valid: tuple[Index, Index],
+        space: Space = Space.VEC,
+    ) -> ir.Value:
+        """The box of a tensor as a tile of two dimensions.
+
+        Args:
+            tensor: in global memory, of any rank.
+            offsets, extents: of the box, one for each dimension of the tensor.
+            shape, valid: of the tile, whose rows are all dimensions of the box but the last.
+        """
+        static = tuple(extent if isinstance(extent, int) else DYNAMIC for extent in valid)
+        kind = TileType(shape, self.types.tensor(tensor).dtype, space, static)
+        operands = [tensor, *(self.value(index) for index in (*offsets, *extents))]
+        return self.emitter.value("pypto.load", operands, kind)
+
+    def store(self, tile: ir.Value, tensor: ir.Value, offsets: Sequence[Index], extents: Sequence[Index]) -> None:
+        """Write a tile to the box of a tensor."""
+        box = [extent if isinstance(extent, int) else DYNAMIC for extent in extents]
+        attributes: dict[str, ir.Attribute] = {}
+        if len(box) != 2:
+            attributes["box"] = ir.DenseI64ArrayAttr.get(box)
+        self.emitter.emit("pypto.store", [tile, tensor, *(self.value(index) for index in offsets)], (), attributes)
+
+    def drop(self, tensor: ir.Value, axes: Sequence[int | None]) -> ir.Value:
+        """The view of a tensor without the dimensions that run along no axis, which have extent 1."""
+        kind = self.types.tensor(tensor)
+        kept = [dim for dim, axis in enumerate(axes) if axis is not None]
+        view = TensorType(
+            tuple(kind.shape[dim] for dim in kept), kind.dtype, tuple(kind.strides[dim] for dim in kept)
+        )
+        numbers = [self.value(0)] * kind.rank + [self.value(extent) for extent in kind.shape]
+        attributes: dict[str, ir.Attribute] = {
+            "kind": ir.StringAttr.get("slice"),
+            "axes": ir.DenseI64ArrayAttr.get(kept),
+        }
+        return self.emitter.value("pypto.view", [tensor, *numbers], view, attributes)
+
+    def one_element(self, tensor: ir.Value) -> ir.Value:
+        """The view of a tensor without dimensions as one of one element."""
+        view = TensorType((1,), self.types.tensor(tensor).dtype, (1,))
+        attributes: dict[str, ir.Attribute] = {
+            "kind": ir.StringAttr.get("reshape"),
+            "axes": ir.DenseI64ArrayAttr.get([]),
+        }
+        return self.emitter.value("pypto.view", [tensor], view, attributes)
+
+    def convert(self, tile: ir.Value, dtype: DType, mode: str = "rint") -> ir.Value:
+        """A tile in another dtype, by as few of the target's conversions as there are.
+
+        Raises:
+            DTypeError: the target has no way.
+        """
+        for step in conversions(self.tile(tile).dtype, dtype, self.target):
+            tile = self.operator("cast", tile, dtype=step, mode=mode)
+        return tile
+
+    def number(self, value: float, dtype: DType) -> ir.Value:
+        """A scalar constant."""
+        kind = ir.Type.parse(dtype.signless)
+        attribute = ir.FloatAttr.get(kind, float(value)) if dtype.is_float else ir.IntegerAttr.get(kind, int(value))
+        return self.emitter.entry_value("arith.constant", (), kind, {"value": attribute})
+
+
+class Loop:
+    """A loop being written: its variable, what it carries, its results, and what its body is to yield."""
+
+    def __init__(self, index: ir.Value, carried: list[ir.Value], results: list[ir.Value]) -> None:
+        self.index = index
+        self.carried = carried
+        self.results = results
+        self.yielded: list[ir.Value] = list(carried)
+
+
+def conversions(source: DType, goal: DType, target: Target) -> list[DType]:
+    """The dtypes on the shortest way from one dtype to another; empty where they are the same.
+
+    Raises:
+        DTypeError: there is no way on the target.
+    """
+    ways: dict[DType, list[DType]] = {source: []}
+    queue = [source]
+    while queue:
+        at = queue.pop(0)
+        if at == goal:
+            return ways[at]
+        for after in sorted(target.casts.get(at, ()), key=lambda dtype: (-dtype.bits, dtype.name)):
+            if after not in ways:
+                ways[after] = [*ways[at], after]
+                queue.append(after)
+    raise DTypeError(f"{target.name} has no conversion from {source} to {goal}", found=source, expected=goal)
