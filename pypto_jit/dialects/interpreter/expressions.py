@@ -12,7 +12,7 @@ from pypto_jit.dialects.interpreter.arithmetic import ELEMENTWISE, REDUCTIONS, c
 from pypto_jit.dialects.interpreter.rounding import convert
 from pypto_jit.dialects.interpreter.tiles import Array
 from pypto_jit.dialects.types import TensorType, parse_type
-from pypto_jit.dtypes import BY_MLIR, DType
+from pypto_jit.dtypes import DType
 
 _Values = list[Any]
 _Step = Callable[[_Values], None]

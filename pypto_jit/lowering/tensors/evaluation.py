@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pypto_jit._mlir import ir
-from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.types import DYNAMIC, TileType
 from pypto_jit.dtypes import FP32, DType
 from pypto_jit.lowering.attributes import text

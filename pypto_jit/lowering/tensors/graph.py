@@ -125,9 +125,7 @@ class _Search:
 
     def _feeds(self, value: ir.Value, other: ir.Value) -> bool:
         node = self._maker(other)
-        return node is not None and any(
-            operand == value or self._feeds(value, operand) for operand in node.operands
-        )
+        return node is not None and any(operand == value or self._feeds(value, operand) for operand in node.operands)
 
     def _overwritten(self, kernels: list[Kernel]) -> set[ir.Value]:
         """Values whose kernel would read memory that is written after the value is made."""

@@ -129,7 +129,7 @@ class ProductKernel:
     ) -> ir.Value:
         tensor, kind = self._operands[which], self._types[which]
         if self._turned[which]:
-            shape, box = shape[::-1], box[::-1]
+            shape, box = (shape[1], shape[0]), (box[1], box[0])
         leading = self._leading(kind, batch)
         offsets = [*leading, *(offset for offset, _ in box)]
         extents = [*(1 for _ in leading), *(extent for _, extent in box)]
@@ -149,5 +149,3 @@ def _rounded(extent: int) -> int:
 
 def _fitting(extent: int, most: int) -> int:
     return min(most, _rounded(extent))
-
-

@@ -162,7 +162,9 @@ class _Builder:
 
     def layout(self) -> Layout:
         root = self._term(self._value, _aligned(self._axes, self._types.tensor(self._value)))
-        return Layout(root, self._axes, self._extents, self._column, list(self._terms.values()), tuple(self._reduced_by_root))
+        return Layout(
+            root, self._axes, self._extents, self._column, list(self._terms.values()), tuple(self._reduced_by_root)
+        )
 
     def _term(self, value: ir.Value, axes: Axes) -> Term:
         known = self._terms.get((value, axes))

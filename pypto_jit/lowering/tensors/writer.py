@@ -109,7 +109,7 @@ class TileWriter:
         kinds = [self.types.index, *(value.type for value in carried)]
         location = self.emitter.location
         block = operation.regions[0].blocks.append(*kinds, arg_locs=[location] * len(kinds))
-        loop = Loop(block.arguments[0], list(block.arguments)[1:], list(operation.results))
+        loop = Loop(block.arguments[0], list(block.arguments)[1:], operation.results)
         with self.emitter.inside(block):
             yield loop
             self.emitter.emit("scf.yield", loop.yielded)
@@ -167,9 +167,7 @@ class TileWriter:
         """The view of a tensor without the dimensions that run along no axis, which have extent 1."""
         kind = self.types.tensor(tensor)
         kept = [dim for dim, axis in enumerate(axes) if axis is not None]
-        view = TensorType(
-            tuple(kind.shape[dim] for dim in kept), kind.dtype, tuple(kind.strides[dim] for dim in kept)
-        )
+        view = TensorType(tuple(kind.shape[dim] for dim in kept), kind.dtype, tuple(kind.strides[dim] for dim in kept))
         numbers = [self.value(0)] * kind.rank + [self.value(extent) for extent in kind.shape]
         attributes: dict[str, ir.Attribute] = {
             "kind": ir.StringAttr.get("slice"),
@@ -206,10 +204,10 @@ class TileWriter:
 class Loop:
     """A loop being written: its variable, what it carries, its results, and what its body is to yield."""
 
-    def __init__(self, index: ir.Value, carried: list[ir.Value], results: list[ir.Value]) -> None:
+    def __init__(self, index: ir.Value, carried: Sequence[ir.Value], results: Sequence[ir.Value]) -> None:
         self.index = index
-        self.carried = carried
-        self.results = results
+        self.carried = list(carried)
+        self.results = list(results)
         self.yielded: list[ir.Value] = list(carried)
 
 

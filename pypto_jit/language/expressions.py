@@ -1,0 +1,287 @@
+"""Tensor-level work: operators on whole tensors, which record what is to be computed; the compiler makes kernels of it.
+
+A computed tensor lies nowhere until the compiler decides so. It may be returned, written to a tensor with
+``out[:] = value``, or loaded from as any other.
+"""
+
+from __future__ import annotations
+
+import operator as python_operator
+from collections.abc import Sequence
+from typing import Any
+
+from pypto_jit.dialects.operators import BY_NAME
+from pypto_jit.dialects.rules.tensors import broadcast, map_type, product_type, reduce_type, tensor_type
+from pypto_jit.dialects.types import DYNAMIC, TensorType
+from pypto_jit.dtypes import FP32, DType
+from pypto_jit.errors import DTypeError, PyptoError, ShapeError, TraceError
+from pypto_jit.language.scalars import Scalar, as_number, cast, is_number
+from pypto_jit.language.tracing import current, here
+from pypto_jit.language.values import Tensor, Tile
+
+
+class Expression(Tensor):
+    """A computed tensor."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        assert self.type is not None
+        return f"Tensor[{list(self.type.shape)}, {self.type.dtype}] (computed)"
+
+
+def source(name: str, value: Any) -> Tensor:
+    """An operand that must be a tensor of a known shape.
+
+    Raises:
+        TraceError: it is none.
+        ShapeError: an extent is only known at run time, or part of it lies outside of its tensor.
+    """
+    if not isinstance(value, Tensor):
+        found = value if isinstance(value, (Tile, Scalar)) else f"{type(value).__name__} {value!r}"
+        hint = "store the tile to a tensor first, or load the tensor" if isinstance(value, Tile) else None
+        raise TraceError(f"{name} takes a tensor", span=here(), found=found, expected="a tensor", hint=hint)
+    shape = current(f"pl.{name}").shape(value)
+    if DYNAMIC in shape or value.valid is not None:
+        raise ShapeError(
+            f"{name} of whole tensors needs their extents when the kernel is compiled",
+            span=here(),
+            found=repr(value),
+            hint="work on tiles: pl.load with valid_shape, and pl.store",
+        )
+    return value
+
+
+def _type(tensor: Tensor) -> TensorType:
+    assert tensor.type is not None
+    return tensor.type
+
+
+def _record(
+    operation: str,
+    operands: Sequence[Tensor | Scalar],
+    attributes: dict[str, str | int | tuple[int, ...]],
+    result: TensorType,
+) -> Expression:
+    return current(f"pl.{operation}").express(operation, operands, attributes, result)
+
+
+class _at_the_line:
+    """Gives an error of a rule the user's line."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, PyptoError):
+            error.span = error.span or here()
+
+
+def elementwise(name: str, *operands: Any) -> Tensor:
+    """A row of the operator table, element by element; shapes broadcast, and one operand may be a scalar.
+
+    Raises:
+        ShapeError, DTypeError, TraceError: the operands do not fit.
+    """
+    kinds: list[TensorType | DType] = []
+    for operand in operands:
+        if isinstance(operand, Scalar):
+            kinds.append(operand.dtype)
+        elif is_number(operand):
+            kinds.append(_number_dtype(operand))
+        else:
+            kinds.append(_type(source(name, operand)))
+    with _at_the_line():
+        result = map_type(BY_NAME[name], kinds)
+        _check(name, result.dtype)
+    values = [operand if isinstance(operand, Tensor) else _scalar(operand, result.dtype) for operand in operands]
+    return _record("map", values, {"row": name}, result)
+
+
+def _number_dtype(value: Any) -> DType:
+    from pypto_jit.dtypes import INT32
+
+    return FP32 if isinstance(as_number(value), float) else INT32
+
+
+def _scalar(value: Any, dtype: DType) -> Scalar:
+    """A scalar operand in what the result is computed in."""
+    computed = FP32 if dtype.is_float else dtype
+    if isinstance(value, Scalar):
+        return cast(value, computed)
+    number = as_number(value)
+    return current("a scalar").constant(float(number) if computed.is_float else int(number), computed)
+
+
+def _check(name: str, dtype: DType) -> None:
+    """Raise a DTypeError where the machine has no such integers; floats are computed in FP32."""
+    target = current(f"pl.{name}").target
+    allowed = BY_NAME[name].dtypes[target.name]
+    if dtype.is_float or dtype in allowed:
+        return
+    raise DTypeError(
+        f"{name} does not take {dtype} on {target.name}",
+        found=dtype,
+        expected=", ".join(sorted(known.name for known in allowed)),
+        hint=f"convert first: pl.cast(tensor, pl.INT32), or pl.{name} of floats",
+    )
+
+
+def convert(tensor: Any, dtype: DType, mode: str) -> Tensor:
+    """The tensor in another dtype."""
+    kind = _type(source("cast", tensor))
+    if kind.dtype == dtype:
+        return tensor
+    return _record("map", [tensor], {"row": "cast", "mode": mode}, tensor_type(kind.shape, dtype))
+
+
+def axes_of(name: str, tensor: Tensor, axis: Any) -> tuple[int, ...]:
+    """The axes that an ``axis`` argument names: an integer, several, or all."""
+    rank = _type(tensor).rank
+    if axis is None:
+        return tuple(range(rank))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    try:
+        numbers = [python_operator.index(each) for each in given]
+    except TypeError:
+        raise TraceError(f"the axis of {name} is an integer, or a tuple of them", span=here(), found=axis) from None
+    return tuple(number + rank if number < 0 else number for number in numbers)
+
+
+def reduce(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """``sum``, ``max`` or ``min`` over some axes; over all of them where none is given."""
+    kind = _type(source(name, tensor))
+    axes = axes_of(name, tensor, axis)
+    with _at_the_line():
+        result = reduce_type(name, kind, axes, bool(keepdims))
+        _check(f"row_{name}", kind.dtype)
+    if not axes:
+        return tensor
+    return _record("reduce", [tensor], {"row": name, "axes": tuple(sorted(axes))}, result)
+
+
+def mean(tensor: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The mean over some axes; over all of them where none is given."""
+    kind = _type(source("mean", tensor))
+    if not kind.dtype.is_float:
+        tensor = convert(tensor, FP32, "rint")
+    count = 1
+    for dim in axes_of("mean", tensor, axis):
+        count *= kind.shape[dim]
+    return elementwise("mul", reduce("sum", tensor, axis, keepdims), 1.0 / count if count else float("nan"))
+
+
+def rearrange(tensor: Any, dims: Sequence[int], shape: Sequence[int] | None = None) -> Tensor:
+    """A tensor with its dimensions in another order.
+
+    Args:
+        tensor: which.
+        dims: for each dimension of the result the tensor's, or -1 for a new one; left out are those of extent 1.
+        shape: of the result; new dimensions have extent 1 where it is not given.
+    """
+    kind = _type(source("transpose", tensor))
+    extents = [1 if dim < 0 else kind.shape[dim] for dim in dims] if shape is None else list(shape)
+    return _record("rearrange", [tensor], {"dims": tuple(dims)}, tensor_type(extents, kind.dtype))
+
+
+def expand(tensor: Any, shape: Sequence[int]) -> Tensor:
+    """A tensor broadcast to a shape.
+
+    Raises:
+        ShapeError: it does not broadcast to it.
+    """
+    kind = _type(source("expand", tensor))
+    with _at_the_line():
+        if len(shape) < kind.rank or broadcast("expand", [kind.shape, tuple(shape)]) != tuple(shape):
+            raise ShapeError(
+                "a tensor does not broadcast to this shape", found=list(kind.shape), expected=list(shape)
+            )
+    aligned = [None] * (len(shape) - kind.rank) + list(range(kind.rank))
+    dims = [-1 if dim is None or kind.shape[dim] == 1 else dim for dim in aligned]
+    return rearrange(tensor, dims, shape)
+
+
+def matmul(
+    lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = False, b_trans: bool = False
+) -> Tensor:
+    """The matrix product of two tensors: accumulated in FP32 (INT32 of INT8), in the operands' dtype.
+
+    Args:
+        lhs, rhs: one dimension (a vector), two, or more (leading ones broadcast).
+        out_dtype: of the result; by default the operands' dtype, INT32 of INT8.
+        a_trans, b_trans: whether an operand is taken transposed.
+    """
+    left, right = _type(source("matmul", lhs)), _type(source("matmul", rhs))
+    vectors = left.rank == 1, right.rank == 1
+    if vectors[0]:
+        lhs = rearrange(lhs, [-1, 0])
+    if vectors[1]:
+        rhs = rearrange(rhs, [0, -1])
+    lhs, turned_lhs = _untransposed(lhs, a_trans and not vectors[0])
+    rhs, turned_rhs = _untransposed(rhs, b_trans and not vectors[1])
+    kinds = [_turned(_type(t), turn) for t, turn in ((lhs, turned_lhs), (rhs, turned_rhs))]
+    with _at_the_line():
+        result = product_type(*kinds)
+    attributes: dict[str, str | int | tuple[int, ...]] = {}
+    if turned_lhs:
+        attributes["a_trans"] = 1
+    if turned_rhs:
+        attributes["b_trans"] = 1
+    product: Tensor = _record("product", [lhs, rhs], attributes, result)
+    dtype = out_dtype or (left.dtype if left.dtype.is_float else result.dtype)
+    product = convert(product, dtype, "rint")
+    kept = [dim for dim in range(result.rank) if not (vectors[0] and dim == result.rank - 2)]
+    kept = [dim for dim in kept if not (vectors[1] and dim == result.rank - 1)]
+    return product if len(kept) == result.rank else rearrange(product, kept)
+
+
+def _untransposed(tensor: Tensor, turned: bool) -> tuple[Tensor, bool]:
+    """What a tensor is the transpose of, where it is one: the cube takes it so."""
+    base = current("pl.matmul").untransposed(tensor)
+    return (tensor, turned) if base is None else (base, not turned)
+
+
+def _turned(kind: TensorType, turn: bool) -> TensorType:
+    if not turn or kind.rank < 2:
+        return kind
+    return tensor_type((*kind.shape[:-2], kind.shape[-1], kind.shape[-2]), kind.dtype)
+
+
+def assign(tensor: Tensor, value: Any) -> None:
+    """Write a tensor or a number to a tensor in memory, broadcast to its shape and in its dtype.
+
+    Raises:
+        ShapeError: the value does not broadcast to it.
+    """
+    trace = current("an assignment")
+    if isinstance(value, Tensor):
+        trace.settle(tensor, _type(source("an assignment", value)))
+    kind = _type(source("an assignment", tensor))
+    if not isinstance(value, Tensor):
+        if not isinstance(value, Scalar) and not is_number(value):
+            raise TraceError(
+                "a tensor is assigned a tensor or a number",
+                span=here(),
+                found=value if isinstance(value, Tile) else f"{type(value).__name__} {value!r}",
+                hint="write a tile with pl.store(tile, offsets, tensor)" if isinstance(value, Tile) else None,
+            )
+        value = filled(kind.shape, kind.dtype, value)
+    given = _type(value)
+    leading = given.shape[: max(0, given.rank - kind.rank)]
+    with _at_the_line():
+        fits = all(extent == 1 for extent in leading)
+        if not fits or broadcast("=", [given.shape, kind.shape]) != (*leading, *kind.shape):
+            raise ShapeError(
+                "a tensor is assigned values that broadcast to its shape",
+                found=list(given.shape),
+                expected=list(kind.shape),
+            )
+    if leading:
+        value = rearrange(value, range(len(leading), given.rank))
+    trace.assign(value, tensor)
+
+
+def filled(shape: Sequence[int], dtype: DType, value: Any) -> Tensor:
+    """A tensor of one value."""
+    scalar = _scalar(value, dtype)
+    return _record("fill", [scalar], {}, tensor_type(shape, dtype))
