@@ -15,12 +15,14 @@ from pypto_jit.dtypes import BOOL, INDEX, DType
 from pypto_jit.errors import ArgumentError, ControlFlowError, PyptoError, SourceUnavailableError, Span, UndefinedError
 from pypto_jit.frontend.arithmetic import Arithmetic
 from pypto_jit.frontend.bounds import at_most
+from pypto_jit.frontend.expressions import Expressions
 from pypto_jit.frontend.rewrite import Rewriter, is_rewritten
 from pypto_jit.frontend.tasks import Tasks
 from pypto_jit.frontend.tensors import Tensors
 from pypto_jit.frontend.valid import valid_extents
 from pypto_jit.language.arrays import Array
 from pypto_jit.language.location import Positions, frame_span, is_internal, positions, user_frame
+from pypto_jit.language.expressions import Expression
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.tracing import Task, Trace
 from pypto_jit.language.values import Tensor, Tile
@@ -81,6 +83,7 @@ class Builder(Trace):
         self._positions: dict[int, tuple[Positions, CodeType]] = {}
         self._unknown = ir.Location.unknown(context)
         self._arithmetic = Arithmetic(self)
+        self._expressions = Expressions(self)
         self._tasks = Tasks(self)
         self._made = Tensors(self)
 
@@ -302,10 +305,30 @@ class Builder(Trace):
         return self._made.slice(tensor, offsets, shape, valid, axes)
 
     def permute(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
-        return self._made.permute(tensor, axes)
+        permuted = self._made.permute(tensor, axes)
+        self._expressions.note_permuted(permuted, tensor, axes)
+        return permuted
 
     def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
         return self._made.reshape(tensor, shape)
+
+    def express(
+        self,
+        operation: str,
+        operands: Sequence[Tensor | Scalar],
+        attributes: Mapping[str, str | int | tuple[int, ...]],
+        result: TensorType,
+    ) -> Expression:
+        return self._expressions.express(operation, operands, attributes, result)
+
+    def assign(self, value: Tensor, tensor: Tensor) -> None:
+        self._expressions.assign(value, tensor)
+
+    def settle(self, tensor: Tensor, kind: TensorType) -> None:
+        self._expressions.settle(tensor, kind)
+
+    def permutation(self, tensor: Tensor) -> tuple[Tensor, tuple[int, ...]] | None:
+        return self._expressions.source(tensor)
 
     # Tasks
 

@@ -7,17 +7,17 @@ A computed tensor lies nowhere until the compiler decides so. It may be returned
 from __future__ import annotations
 
 import operator as python_operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.rules.tensors import broadcast, map_type, product_type, reduce_type, tensor_type
 from pypto_jit.dialects.types import DYNAMIC, TensorType
-from pypto_jit.dtypes import FP32, DType
+from pypto_jit.dtypes import FP32, INT32, DType
 from pypto_jit.errors import DTypeError, PyptoError, ShapeError, TraceError
 from pypto_jit.language.scalars import Scalar, as_number, cast, is_number
 from pypto_jit.language.tracing import current, here
-from pypto_jit.language.values import Tensor, Tile
+from pypto_jit.language.values import Tensor, Tile, arithmetic
 
 
 class Expression(Tensor):
@@ -52,6 +52,12 @@ def source(name: str, value: Any) -> Tensor:
     return value
 
 
+def _in_order(tensor: Tensor) -> Tensor:
+    """The tensor as a value: a view with another order of dimensions as the computed one, which tiles can transpose."""
+    found = None if isinstance(tensor, Expression) else current("a tensor").permutation(tensor)
+    return tensor if found is None else rearrange(found[0], found[1])
+
+
 def _type(tensor: Tensor) -> TensorType:
     assert tensor.type is not None
     return tensor.type
@@ -63,7 +69,10 @@ def _record(
     attributes: dict[str, str | int | tuple[int, ...]],
     result: TensorType,
 ) -> Expression:
-    return current(f"pl.{operation}").express(operation, operands, attributes, result)
+    trace = current(f"pl.{operation}")
+    if operation != "rearrange":
+        operands = [_in_order(operand) if isinstance(operand, Tensor) else operand for operand in operands]
+    return trace.express(operation, operands, attributes, result)
 
 
 class _at_the_line:
@@ -99,8 +108,6 @@ def elementwise(name: str, *operands: Any) -> Tensor:
 
 
 def _number_dtype(value: Any) -> DType:
-    from pypto_jit.dtypes import INT32
-
     return FP32 if isinstance(as_number(value), float) else INT32
 
 
@@ -237,8 +244,13 @@ def matmul(
 
 def _untransposed(tensor: Tensor, turned: bool) -> tuple[Tensor, bool]:
     """What a tensor is the transpose of, where it is one: the cube takes it so."""
-    base = current("pl.matmul").untransposed(tensor)
-    return (tensor, turned) if base is None else (base, not turned)
+    found = current("pl.matmul").permutation(tensor)
+    if found is None:
+        return tensor, turned
+    base, dims = found
+    rank = len(dims)
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    return (base, not turned) if dims == swapped else (tensor, turned)
 
 
 def _turned(kind: TensorType, turn: bool) -> TensorType:
@@ -278,10 +290,78 @@ def assign(tensor: Tensor, value: Any) -> None:
             )
     if leading:
         value = rearrange(value, range(len(leading), given.rank))
-    trace.assign(value, tensor)
+    trace.assign(_in_order(value), tensor)
 
 
 def filled(shape: Sequence[int], dtype: DType, value: Any) -> Tensor:
     """A tensor of one value."""
     scalar = _scalar(value, dtype)
     return _record("fill", [scalar], {}, tensor_type(shape, dtype))
+
+
+_OF_SCALARS = {
+    "adds": "add",
+    "subs": "sub",
+    "muls": "mul",
+    "divs": "div",
+    "maximums": "maximum",
+    "minimums": "minimum",
+}
+_OF_VECTORS = {"max": "maximum", "min": "minimum"}
+
+
+def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Tensor:
+    """What a row of the operator table does with whole tensors.
+
+    Raises:
+        TraceError: it is for tiles only.
+    """
+    kind, _, rest = name.partition("_")
+    if name == "cast":
+        return convert(operands[0], attributes["dtype"], attributes["mode"])
+    if name == "rdivs":
+        return elementwise("div", operands[1], operands[0])
+    if name in ("row_expand", "col_expand"):
+        target = source(name, operands[0])
+        return expand(operands[1], _type(target).shape)
+    if rest.startswith("expand_"):
+        spread = rest.removeprefix("expand_")
+        return elementwise(_OF_VECTORS.get(spread, spread), *operands)
+    if kind in ("row", "col") and rest in ("sum", "max", "min"):
+        return reduce(rest, operands[0], -1 if kind == "row" else -2, True)
+    if BY_NAME[name].rule == "elementwise":
+        return elementwise(_OF_SCALARS.get(name, name), *operands)
+    tensor = next(operand for operand in operands if isinstance(operand, Tensor))
+    raise TraceError(
+        f"{name} takes tiles",
+        span=here(),
+        found=repr(tensor),
+        expected="a tile",
+        hint=f"load it first: pl.load({'x' if isinstance(tensor, Expression) else tensor.name}, offsets, shape)",
+    )
+
+
+def _binary(name: str, turned: bool = False) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return arithmetic(name, other, self) if turned else arithmetic(name, self, other)
+
+    return method
+
+
+for _name, _symbol in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("div", "truediv")):
+    setattr(Tensor, f"__{_symbol}__", _binary(_name))
+    setattr(Tensor, f"__r{_symbol}__", _binary(_name, True))
+
+
+for _name, _function in {
+    "__matmul__": lambda self, other: matmul(self, other),
+    "__neg__": lambda self: elementwise("neg", self),
+    "__abs__": lambda self: elementwise("abs", self),
+    "__pos__": lambda self: self,
+    "sum": lambda self, axis=None, keepdims=False: reduce("sum", self, axis, keepdims),
+    "max": lambda self, axis=None, keepdims=False: reduce("max", self, axis, keepdims),
+    "min": lambda self, axis=None, keepdims=False: reduce("min", self, axis, keepdims),
+    "mean": mean,
+    "expand": expand,
+}.items():
+    setattr(Tensor, _name, _function)

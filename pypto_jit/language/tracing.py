@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from pypto_jit.language.location import user_span
 from pypto_jit.targets import Target
 
 if TYPE_CHECKING:
+    from pypto_jit.dialects.types import TensorType
+    from pypto_jit.language.expressions import Expression
     from pypto_jit.language.scalars import Scalar
     from pypto_jit.language.values import Tensor, Tile
 
@@ -165,6 +167,30 @@ class Trace(ABC):
     @abstractmethod
     def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
         """The view of a contiguous tensor in another shape."""
+
+    # Tensor-level work
+
+    @abstractmethod
+    def express(
+        self,
+        operation: str,
+        operands: Sequence[Tensor | Scalar],
+        attributes: Mapping[str, str | int | tuple[int, ...]],
+        result: TensorType,
+    ) -> Expression:
+        """Record a tensor-level operation: ``map``, ``reduce``, ``product``, ``fill`` or ``rearrange``."""
+
+    @abstractmethod
+    def assign(self, value: Tensor, tensor: Tensor) -> None:
+        """Record that a tensor in memory is given the values of another one, which broadcast to it."""
+
+    @abstractmethod
+    def settle(self, tensor: Tensor, kind: TensorType) -> None:
+        """Give an output that the call leaves out its type, if it has none yet."""
+
+    @abstractmethod
+    def permutation(self, tensor: Tensor) -> tuple[Tensor, tuple[int, ...]] | None:
+        """What a tensor is with its dimensions in another order, and which these are; None where it is no such."""
 
     @abstractmethod
     def unstaged(self, message: str, hint: str) -> ControlFlowError:

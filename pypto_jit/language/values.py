@@ -285,12 +285,21 @@ def emit(name: str, operands: tuple[Any, ...], attributes: dict[str, Any] | None
     """Record the row of this name. Operands that are no traced values are refused with the user's line."""
     row = BY_NAME[name]
     trace = current(f"pl.{name}")
+    if all(operand.kind in ("tile", "scalar") for operand in row.operands) and _whole_tensors(operands):
+        from pypto_jit.language.expressions import of_row
+
+        return of_row(name, operands, attributes or {})
     named = [operand for operand in row.operands if operand.kind != "indices"]
     for operand, value in zip(named, operands, strict=True):
         expected = {"tile": Tile, "tensor": Tensor, "scalar": Scalar}.get(operand.kind, object)
         if not isinstance(value, expected):
             raise _wrong_operand(row, operand.name, operand.kind, value)
     return trace.emit(row, operands, attributes or {}, indices)
+
+
+def _whole_tensors(operands: tuple[Any, ...]) -> bool:
+    """Whether an operator is given tensors instead of tiles."""
+    return any(isinstance(value, Tensor) for value in operands) and not any(isinstance(v, Tile) for v in operands)
 
 
 def _wrong_operand(row: Operator, name: str, kind: str, value: object) -> PyptoError:
@@ -355,6 +364,8 @@ _OF_SCALARS = {"maximum": "max", "minimum": "min"}
 
 def arithmetic(name: str, lhs: Any, rhs: Any) -> Any:
     """``add sub mul div maximum minimum`` of two tiles, a tile and a scalar, a scalar and a tile, or two scalars."""
+    if _whole_tensors((lhs, rhs)):
+        return emit(name, (lhs, rhs))
     if isinstance(lhs, Tile):
         if isinstance(rhs, (Tile, Tensor)):
             return emit(name, (lhs, rhs))
