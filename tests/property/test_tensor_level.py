@@ -1,0 +1,147 @@
+"""Random graphs of tensor-level operations: the loops over tiles that they become mean what they mean."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pypto_jit._mlir import ir
+from pypto_jit.dialects.interpreter import interpret
+from pypto_jit.dialects.operators import BY_NAME
+from pypto_jit.dialects.rules.tensors import map_type, product_type, reduce_type, tensor_type
+from pypto_jit.dialects.types import TensorType
+from pypto_jit.dtypes import FP32
+from pypto_jit.errors import PyptoError
+from pypto_jit.lowering.context import borrowed_context, type_table
+from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.passes import tensors
+from pypto_jit.lowering.pipeline import lower
+from pypto_jit.targets import A2A3, A5
+
+EXTENTS = (1, 3, 8, 17, 40)
+BINARY = ("add", "sub", "mul", "maximum", "minimum")
+UNARY = ("neg", "abs", "relu")
+
+Value = tuple[str, TensorType]
+
+
+class Graph:
+    """A function of tensor-level operations, drawn one by one."""
+
+    def __init__(self, draw: Any) -> None:
+        self._draw = draw
+        self._numbers = itertools.count()
+        self._extents = draw(st.lists(st.sampled_from(EXTENTS), min_size=3, max_size=3))
+        self.arguments: list[Value] = []
+        self.lines: list[str] = []
+        self.values: list[Value] = []
+
+    def argument(self, shape: tuple[int, ...]) -> Value:
+        value = (f"%a{len(self.arguments)}", tensor_type(shape, FP32))
+        self.arguments.append(value)
+        return value
+
+    def leaf(self) -> None:
+        rank = self._draw(st.integers(1, 3))
+        shape = tuple(extent if self._draw(st.integers(0, 3)) else 1 for extent in self._extents[3 - rank :])
+        self.values.append(self.argument(shape))
+
+    def pick(self) -> Value:
+        return self._draw(st.sampled_from(self.values))
+
+    def record(self, name: str, operands: list[Value], attributes: str, result: TensorType) -> None:
+        new = f"%v{next(self._numbers)}"
+        given = ", ".join(name for name, _ in operands)
+        kinds = ", ".join(str(kind) for _, kind in operands)
+        self.lines.append(f'{new} = "pypto.{name}"({given}) {{{attributes}}} : ({kinds}) -> {result}')
+        self.values.append((new, result))
+
+    def step(self) -> None:
+        kind = self._draw(st.sampled_from(("binary", "binary", "unary", "reduce", "reduce", "rearrange", "product")))
+        try:
+            getattr(self, f"_{kind}")()
+        except PyptoError:
+            # These operands do not go together.
+            return
+
+    def _binary(self) -> None:
+        operands, row = [self.pick(), self.pick()], self._draw(st.sampled_from(BINARY))
+        self.record("map", operands, f'row = "{row}"', map_type(BY_NAME[row], [kind for _, kind in operands]))
+
+    def _unary(self) -> None:
+        operand = self.pick()
+        self.record("map", [operand], f'row = "{self._draw(st.sampled_from(UNARY))}"', operand[1])
+
+    def _reduce(self) -> None:
+        operand = self.pick()
+        rank = operand[1].rank
+        if rank == 0:
+            return
+        axes = self._draw(st.one_of(st.just({rank - 1}), st.sets(st.integers(0, rank - 1), min_size=1)))
+        row = self._draw(st.sampled_from(("sum", "max", "min")))
+        result = reduce_type(row, operand[1], sorted(axes), self._draw(st.booleans()))
+        self.record("reduce", [operand], f'row = "{row}", axes = {_numbers(sorted(axes))}', result)
+
+    def _rearrange(self) -> None:
+        operand = self.pick()
+        dims = self._draw(st.permutations(range(operand[1].rank)))
+        result = tensor_type([operand[1].shape[dim] for dim in dims], FP32)
+        self.record("rearrange", [operand], f"dims = {_numbers(dims)}", result)
+
+    def _product(self) -> None:
+        operands = [self.pick(), self.pick()]
+        self.record("product", operands, "", product_type(*(kind for _, kind in operands)))
+
+    def write(self) -> None:
+        value, kind = self.values[-1]
+        tensor, _ = self.argument(kind.shape)
+        self.lines.append(f'"pypto.assign"({value}, {tensor}) : ({kind}, {kind}) -> ()')
+
+    def text(self) -> str:
+        arguments = ", ".join(f"{name}: {kind}" for name, kind in self.arguments)
+        names = ", ".join(f'"{name[1:]}"' for name, _ in self.arguments)
+        body = "\n".join(self.lines)
+        return (
+            f'module attributes {{pypto.target = "a2a3"}} {{ func.func @k({arguments}) '
+            f"attributes {{pypto.parameters = [{names}]}} {{\n{body}\nfunc.return }} }}"
+        )
+
+    def arrays(self) -> list[numpy.ndarray]:
+        random = numpy.random.default_rng(0)
+        return [numpy.array(random.uniform(-2, 2, kind.shape), numpy.float32) for _, kind in self.arguments]
+
+
+def _numbers(values: Any) -> str:
+    return "array<i64: " + ", ".join(map(str, values)) + ">" if values else "array<i64>"
+
+
+@st.composite
+def graphs(draw: Any) -> Graph:
+    graph = Graph(draw)
+    for _ in range(3):
+        graph.leaf()
+    for _ in range(draw(st.integers(1, 2))):
+        for _ in range(draw(st.integers(1, 7))):
+            graph.step()
+        graph.write()
+    return graph
+
+
+@given(graphs(), st.sampled_from((A2A3, A5)))
+@settings(max_examples=80, deadline=None)
+def test_loops_over_tiles_mean_what_the_graph_means(graph, target):
+    expected, found = graph.arrays(), graph.arrays()
+    with borrowed_context(), ir.Location.unknown():
+        module = ir.Module.parse(graph.text())
+        interpret(module, expected)
+        tensors.run(module.operation, Lowering(target, type_table(module.context)))
+        assert module.operation.verify()
+        interpret(module, found)
+        # What follows takes it, capacities included.
+        lower(module, target)
+    for a, b in zip(expected, found, strict=True):
+        numpy.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-3 * max(1.0, float(numpy.max(numpy.abs(a), initial=0))))
