@@ -6,8 +6,8 @@ from math import prod
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TensorType
-from pypto_jit.dtypes import BF16, FP16, FP32
-from pypto_jit.lowering.attributes import number
+from pypto_jit.dtypes import BF16, FP16, FP32, DType
+from pypto_jit.lowering.attributes import number, text
 from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
 from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, Term
 from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES, FILL, Tiling, live_tiles, turned_axis
@@ -47,7 +47,7 @@ class ProductKernel:
 
     def _choose(self, target: Target) -> tuple[int, Tiling]:
         layout, size = self._layout, self._types[0].dtype.bytes
-        follows = layout.root is not self._term
+        follows = not self._is_all(layout)
         live = live_tiles(layout) if follows else 0
         whole_rows = bool(layout.of_kind("reduce"))
         for most_rows, most_columns in _BLOCKS:
@@ -65,6 +65,18 @@ class ProductKernel:
                 rows, columns = min(rows, self._rows), min(columns, self._columns)
                 return min(depth, self._depth), Tiling(group, rows, rows, columns, live)
         raise CannotFuseError(self._term.value)
+
+    def _is_all(self, layout: Layout) -> bool:
+        """Whether nothing but the product and its rounding is computed: the accumulator itself goes to memory."""
+        root = layout.root
+        rounded = root.kind == "map" and root.operands == [self._term] and root.type.dtype in (FP16, BF16)
+        node = root.node
+        rounded = rounded and node is not None and text(node.op, "row") == "cast" and text(node.op, "mode") == "rint"
+        return (root is self._term or rounded) and layout.axes == self._term.axes
+
+    def _stored_as(self, dtype: DType) -> tuple[DType, ...]:
+        """What the accumulator can be stored as, where its value is of this dtype."""
+        return (dtype,) if dtype != FP32 else (FP32, FP16, BF16)
 
     def _fits(self, rows: int, columns: int, depth_bytes: int, target: Target) -> bool:
         left, right = target.capacity[Space.LEFT], target.capacity[Space.RIGHT]
@@ -85,9 +97,7 @@ class ProductKernel:
         places = self._places(batch, Place(row, rows), Place(column, columns))
         product = self._product(writer, batch, places, (row, rows), (column, columns))
         evaluation = Evaluation(writer, layout, tiling, places, rows, columns)
-        dtype = writer.types.tensor(destination).dtype
-        direct = dtype == self._term.type.dtype or (self._term.type.dtype == FP32 and dtype in (FP16, BF16))
-        if layout.root is self._term and direct and layout.axes == self._term.axes:
+        if self._is_all(layout) and writer.types.tensor(destination).dtype in self._stored_as(layout.root.type.dtype):
             offsets, extents = evaluation.box(layout.axes)
             writer.store(product, destination, offsets, extents)
             return
