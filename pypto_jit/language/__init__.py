@@ -32,9 +32,11 @@ from pypto_jit.language.arrays import Array
 from pypto_jit.language.control import parallel, range
 from pypto_jit.language.functions import FunctionType, func_attr
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
+from pypto_jit.language.expressions import reduce
 from pypto_jit.language.operators import FUNCTIONS
 from pypto_jit.language.parts import PadValue, assemble, fillpad_expand, slice
 from pypto_jit.language.scalars import Scalar, fold
+from pypto_jit.language.tensor_level import expand, layer_norm, mean, rms_norm, sum
 from pypto_jit.language.values import Tensor, Tile
 from pypto_jit.targets import Space
 
@@ -56,13 +58,17 @@ globals().update(FUNCTIONS)
 globals().update({name: getattr(tasks, name) for name in tasks.__all__})
 
 
-def min(*scalars: Any) -> Any:
-    """The smallest of scalars, known now or when the kernel runs."""
+def min(*scalars: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The smallest of scalars, known now or when the kernel runs; or of a tensor, over some axes."""
+    if len(scalars) == 1 and isinstance(scalars[0], Tensor):
+        return reduce("min", scalars[0], axis, keepdims)
     return fold("min", scalars)
 
 
-def max(*scalars: Any) -> Any:
-    """The largest of scalars, known now or when the kernel runs."""
+def max(*scalars: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The largest of scalars, known now or when the kernel runs; or of a tensor, over some axes."""
+    if len(scalars) == 1 and isinstance(scalars[0], Tensor):
+        return reduce("max", scalars[0], axis, keepdims)
     return fold("max", scalars)
 
 
@@ -119,18 +125,23 @@ __all__ = [
     "fillpad_expand",
     "func_attr",
     "function",
+    "expand",
     "gelu",
     "inline",
     "jit",
+    "layer_norm",
     "max",
+    "mean",
     "min",
     "parallel",
     "program",
     "range",
+    "rms_norm",
     "sigmoid",
     "silu",
     "slice",
     "softmax",
+    "sum",
     "system",
     "tanh",
     "tile",

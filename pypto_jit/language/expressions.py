@@ -167,7 +167,7 @@ def reduce(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> 
     return _record("reduce", [tensor], {"row": name, "axes": tuple(sorted(axes))}, result)
 
 
-def mean(tensor: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def mean_of(tensor: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The mean over some axes; over all of them where none is given."""
     kind = _type(source("mean", tensor))
     if not kind.dtype.is_float:
@@ -361,7 +361,7 @@ for _name, _function in {
     "sum": lambda self, axis=None, keepdims=False: reduce("sum", self, axis, keepdims),
     "max": lambda self, axis=None, keepdims=False: reduce("max", self, axis, keepdims),
     "min": lambda self, axis=None, keepdims=False: reduce("min", self, axis, keepdims),
-    "mean": mean,
+    "mean": mean_of,
     "expand": expand,
 }.items():
     setattr(Tensor, _name, _function)

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from pypto_jit.dtypes import BF16, FP16, FP32
-from pypto_jit.errors import TraceError
+from pypto_jit.errors import ShapeError, TraceError
+from pypto_jit.language.expressions import reduce
 from pypto_jit.language.operators import FUNCTIONS
 from pypto_jit.language.signatures import checked
 from pypto_jit.language.tracing import here
-from pypto_jit.language.values import Tile
+from pypto_jit.language.values import Tensor, Tile
 
 _abs, _cast, _exp, _recip, _relu = (FUNCTIONS[name] for name in ("abs", "cast", "exp", "recip", "relu"))
 _maximum, _minimum = FUNCTIONS["maximum"], FUNCTIONS["minimum"]
@@ -30,7 +31,7 @@ def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
 
 
 def _in_fp32(function: Callable[..., Any], x: Any, *arguments: Any) -> Any:
-    if isinstance(x, Tile) and x.dtype in (FP16, BF16):
+    if isinstance(x, (Tile, Tensor)) and x.dtype in (FP16, BF16):
         return _cast(function(_cast(x, FP32), *arguments), x.dtype, "rint")
     return function(x, *arguments)
 
@@ -77,7 +78,10 @@ def _tanh(x: Any) -> Any:
     return (square * x * _polynomial(square, _TANH_P) + x) / _polynomial(square, _TANH_Q)
 
 
-def _softmax(x: Any) -> Any:
+def _softmax(x: Any, axis: int) -> Any:
+    if isinstance(x, Tensor):
+        exponentials = _exp(x - reduce("max", x, axis, True))
+        return exponentials / reduce("sum", exponentials, axis, True)
     weights = _exp(FUNCTIONS["row_expand_sub"](x, FUNCTIONS["row_max"](x)))
     return FUNCTIONS["row_expand_div"](weights, FUNCTIONS["row_sum"](weights))
 
@@ -115,6 +119,12 @@ def tanh(x: Any) -> Any:
 
 
 @checked
-def softmax(x: Any) -> Any:
-    """exp(x - max) / sum(exp(x - max)) along each row of the valid region."""
-    return _in_fp32(_softmax, x)
+def softmax(x: Any, axis: int = -1) -> Any:
+    """exp(x - max) / sum(exp(x - max)) along each row of the valid region of a tile, or along an axis of a tensor.
+
+    Raises:
+        ShapeError: of a tile, another axis than its last; of a tensor, there is no such axis.
+    """
+    if isinstance(x, Tile) and axis not in (-1, x.ndim - 1):
+        raise ShapeError("softmax of a tile runs along its rows", span=here(), found=f"axis={axis}", expected=-1)
+    return _in_fp32(_softmax, x, axis)

@@ -162,6 +162,7 @@ class Evaluation:
         column = self._layout.column
         if column not in source.axes or column in term.axes:
             return tile
+        tile = self._writer.convert(tile, computing_dtype(source.type.dtype))
         return self._writer.operator(f"row_{text(term.node.op, 'row')}", tile)
 
     def _map(self, term: Term) -> ir.Value:
@@ -188,9 +189,8 @@ class Evaluation:
     def _cast(self, tile: ir.Value, term: Term) -> ir.Value:
         assert term.node is not None
         mode = text(term.node.op, "mode") or "rint"
-        # A float in FP32 has its dtype's values only once it went through that dtype.
-        narrow = self._writer.convert(tile, term.type.dtype, mode)
-        return self._writer.convert(narrow, computing_dtype(term.type.dtype))
+        # Whoever computes with a narrow float widens it; memory takes it as it is.
+        return self._writer.convert(tile, term.type.dtype, mode)
 
     def _binary(self, name: str, operands: list[ir.Value], term: Term) -> ir.Value:
         writer = self._writer

@@ -7,7 +7,7 @@ from math import prod
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.tensors.elementwise import COMBINE
-from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
+from pypto_jit.lowering.tensors.evaluation import Evaluation, Place, computing_dtype
 from pypto_jit.lowering.tensors.terms import Layout
 from pypto_jit.lowering.tensors.tiling import Tiling, choose
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
@@ -78,7 +78,8 @@ class ColumnKernel:
             places[layout.column] = Place(offset, columns)
         evaluation = Evaluation(writer, layout, tiling, places, rows, columns)
         source = layout.root.terms[0]
-        tile = evaluation.spread(evaluation.tile(source), evaluation.whole(source.axes))
+        tile = writer.convert(evaluation.tile(source), computing_dtype(source.type.dtype))
+        tile = evaluation.spread(tile, evaluation.whole(source.axes))
         if tiling.rows != 1:
             tile = writer.operator(f"col_{self._row}", tile)
         if layout.column in layout.reduced and tiling.columns != 1:

@@ -1,0 +1,86 @@
+"""Functions of whole tensors: reductions over any axes, normalizations, linear layers.
+
+Shapes broadcast as in NumPy; FP16 and BF16 are computed in FP32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pypto_jit.dtypes import BF16, FP16, FP32
+from pypto_jit.language import expressions
+from pypto_jit.language.expressions import convert, elementwise, mean_of, reduce, source
+from pypto_jit.language.signatures import checked
+from pypto_jit.language.values import Tensor
+
+
+@checked
+def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The sum over some axes (an integer or a tuple); over all where none is given.
+
+    Args:
+        x: a tensor.
+        axis: counts from the end where negative.
+        keepdims: whether reduced dimensions stay, with extent 1.
+
+    Raises:
+        ShapeError: there is no such axis.
+    """
+    return reduce("sum", x, axis, keepdims)
+
+
+@checked
+def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The mean over some axes, as `sum`; of integers in FP32."""
+    return mean_of(x, axis, keepdims)
+
+
+def _wide(x: Any) -> tuple[Any, Any]:
+    """A tensor in FP32, and the dtype that it had."""
+    dtype = source("a normalization", x).dtype
+    return (convert(x, FP32, "rint") if dtype in (FP16, BF16) else x), dtype
+
+
+@checked
+def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) along the last axis, times ``weight`` where it is given.
+
+    Args:
+        x: ``[..., N]``.
+        weight: ``[N]``.
+        eps: keeps the root from zero.
+    """
+    wide, dtype = _wide(x)
+    scale = elementwise("rsqrt", elementwise("add", mean_of(wide * wide, -1, True), eps))
+    result = wide * scale
+    return convert(result if weight is None else result * weight, dtype, "rint")
+
+
+@checked
+def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) along the last axis, times ``weight``, plus ``bias``.
+
+    Args:
+        x: ``[..., N]``.
+        weight, bias: ``[N]``.
+        eps: keeps the root from zero.
+    """
+    wide, dtype = _wide(x)
+    centered = wide - mean_of(wide, -1, True)
+    result = centered * elementwise("rsqrt", elementwise("add", mean_of(centered * centered, -1, True), eps))
+    if weight is not None:
+        result = result * weight
+    return convert(result if bias is None else result + bias, dtype, "rint")
+
+
+@checked
+def expand(x: Any, shape: Any) -> Tensor:
+    """A tensor broadcast to a shape.
+
+    Raises:
+        ShapeError: it does not broadcast to it.
+    """
+    return expressions.expand(x, shape)
+
+
+__all__ = ["expand", "layer_norm", "mean", "rms_norm", "sum"]
