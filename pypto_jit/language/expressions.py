@@ -155,6 +155,16 @@ def axes_of(name: str, tensor: Tensor, axis: Any) -> tuple[int, ...]:
     return tuple(number + rank if number < 0 else number for number in numbers)
 
 
+# Rows that are reduced on their own before the dimensions around them.
+_LONG_ROW = 64
+
+
+def _kept(rank: int, axes: Sequence[int]) -> list[int]:
+    """The dimensions that put reduced axes back, with extent 1."""
+    numbers = iter(range(rank))
+    return [-1 if axis in axes else next(numbers) for axis in range(rank)]
+
+
 def reduce(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """``sum``, ``max`` or ``min`` over some axes; over all of them where none is given."""
     kind = _type(source(name, tensor))
@@ -164,6 +174,11 @@ def reduce(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> 
         _check(f"row_{name}", kind.dtype)
     if not axes:
         return tensor
+    if len(axes) > 1 and kind.rank - 1 in axes and kind.shape[-1] >= _LONG_ROW:
+        # Rows first: they are many, and so many blocks.
+        outer = tuple(axis for axis in axes if axis != kind.rank - 1)
+        reduced = reduce(name, reduce(name, tensor, -1), outer)
+        return rearrange(reduced, _kept(kind.rank, axes)) if keepdims else reduced
     return _record("reduce", [tensor], {"row": name, "axes": tuple(sorted(axes))}, result)
 
 
