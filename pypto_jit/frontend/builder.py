@@ -21,8 +21,8 @@ from pypto_jit.frontend.tasks import Tasks
 from pypto_jit.frontend.tensors import Tensors
 from pypto_jit.frontend.valid import valid_extents
 from pypto_jit.language.arrays import Array
-from pypto_jit.language.location import Positions, frame_span, is_internal, positions, user_frame
 from pypto_jit.language.expressions import Expression
+from pypto_jit.language.location import Positions, frame_span, is_internal, positions, user_frame
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.tracing import Task, Trace
 from pypto_jit.language.values import Tensor, Tile

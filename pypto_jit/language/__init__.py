@@ -30,9 +30,9 @@ from pypto_jit.language import system, tasks, tile
 from pypto_jit.language.annotations import InOut, Out, constexpr
 from pypto_jit.language.arrays import Array
 from pypto_jit.language.control import parallel, range
+from pypto_jit.language.expressions import reduce
 from pypto_jit.language.functions import FunctionType, func_attr
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
-from pypto_jit.language.expressions import reduce
 from pypto_jit.language.operators import FUNCTIONS
 from pypto_jit.language.parts import PadValue, assemble, fillpad_expand, slice
 from pypto_jit.language.scalars import Scalar, fold
@@ -122,10 +122,10 @@ __all__ = [
     "array",
     "assemble",
     "constexpr",
+    "expand",
     "fillpad_expand",
     "func_attr",
     "function",
-    "expand",
     "gelu",
     "inline",
     "jit",

@@ -7,7 +7,7 @@ A computed tensor lies nowhere until the compiler decides so. It may be returned
 from __future__ import annotations
 
 import operator as python_operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pypto_jit.dialects.operators import BY_NAME
@@ -17,7 +17,7 @@ from pypto_jit.dtypes import FP32, INT32, DType
 from pypto_jit.errors import DTypeError, PyptoError, ShapeError, TraceError
 from pypto_jit.language.scalars import Scalar, as_number, cast, is_number
 from pypto_jit.language.tracing import current, here
-from pypto_jit.language.values import Tensor, Tile, arithmetic
+from pypto_jit.language.values import Tensor, Tile
 
 
 class Expression(Tensor):
@@ -215,17 +215,13 @@ def expand(tensor: Any, shape: Sequence[int]) -> Tensor:
     kind = _type(source("expand", tensor))
     with _at_the_line():
         if len(shape) < kind.rank or broadcast("expand", [kind.shape, tuple(shape)]) != tuple(shape):
-            raise ShapeError(
-                "a tensor does not broadcast to this shape", found=list(kind.shape), expected=list(shape)
-            )
+            raise ShapeError("a tensor does not broadcast to this shape", found=list(kind.shape), expected=list(shape))
     aligned = [None] * (len(shape) - kind.rank) + list(range(kind.rank))
     dims = [-1 if dim is None or kind.shape[dim] == 1 else dim for dim in aligned]
     return rearrange(tensor, dims, shape)
 
 
-def matmul(
-    lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = False, b_trans: bool = False
-) -> Tensor:
+def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = False, b_trans: bool = False) -> Tensor:
     """The matrix product of two tensors: accumulated in FP32 (INT32 of INT8), in the operands' dtype.
 
     Args:
@@ -356,27 +352,7 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
     )
 
 
-def _binary(name: str, turned: bool = False) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        return arithmetic(name, other, self) if turned else arithmetic(name, self, other)
-
-    return method
-
-
-for _name, _symbol in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("div", "truediv")):
-    setattr(Tensor, f"__{_symbol}__", _binary(_name))
-    setattr(Tensor, f"__r{_symbol}__", _binary(_name, True))
-
-
-for _name, _function in {
-    "__matmul__": lambda self, other: matmul(self, other),
-    "__neg__": lambda self: elementwise("neg", self),
-    "__abs__": lambda self: elementwise("abs", self),
-    "__pos__": lambda self: self,
-    "sum": lambda self, axis=None, keepdims=False: reduce("sum", self, axis, keepdims),
-    "max": lambda self, axis=None, keepdims=False: reduce("max", self, axis, keepdims),
-    "min": lambda self, axis=None, keepdims=False: reduce("min", self, axis, keepdims),
-    "mean": mean_of,
-    "expand": expand,
-}.items():
-    setattr(Tensor, _name, _function)
+def transposed(tensor: Any) -> Tensor:
+    """A tensor with its last two dimensions exchanged; one of a single dimension as it is."""
+    rank = _type(source("transpose", tensor)).rank
+    return tensor if rank < 2 else rearrange(tensor, [*range(rank - 2), rank - 1, rank - 2])

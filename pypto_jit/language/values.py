@@ -13,11 +13,12 @@ from pypto_jit.errors import ControlFlowError, DTypeError, PyptoError, Span, Tra
 from pypto_jit.language.annotations import TensorAnnotation, TileAnnotation, tensor_annotation, tile_annotation
 from pypto_jit.language.indices import element
 from pypto_jit.language.scalars import Scalar, as_number, binary, cast, is_number
+from pypto_jit.language.tensor_operators import TensorOperators
 from pypto_jit.language.tracing import current, here
 from pypto_jit.targets import Space
 
 
-class Tensor:
+class Tensor(TensorOperators):
     """A tensor in global memory, as the kernel sees it. ``pl.load`` reads a box of it, ``pl.store`` writes one.
 
     ``pl.Tensor`` annotates an input, ``pl.Tensor[[16, 32], pl.FP32]`` one of exactly this shape and dtype.

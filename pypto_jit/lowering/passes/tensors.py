@@ -1,7 +1,7 @@
 """``tensors``: tensor-level work becomes loops over tiles.
 
-A function with one kernel becomes that kernel, its blocks a parallel loop. Where there are several, each becomes a task,
-and what one leaves for another lies in a workspace. Within a task the loops stay where they are.
+A function with one kernel becomes that kernel, its blocks a parallel loop. Where there are several, each becomes a
+task, and what one leaves for another lies in a workspace. Within a task the loops stay where they are.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class Evaluation:
         if self._form_of(tile) != self.whole(axes):
             tile = self.spread(tile, self.whole(axes))
         kind = writer.tile(tile)
-        tile = writer.convert(tile, writer.types.tensor(tensor).dtype) if kind.space.value == "vec" else tile
+        tile = writer.convert(tile, writer.types.tensor(tensor).dtype) if kind.space is Space.VEC else tile
         last = axes[-1] if axes else None
         if form.rows and not form.columns and last in self._tiling.group:
             tile = writer.operator("reshape", tile, shape=(1, self._shape(form)[0]))

@@ -148,8 +148,8 @@ class _Search:
         return value
 
     def _written(self, tensor: ir.Value, first: int, last: int) -> bool:
-        for node in self._program.nodes:
-            if first < node.position < last and node.name in ("pypto.assign", "pypto.store", "pypto.write"):
-                if any(self._root(operand) == tensor for operand in node.operands[1:2]):
-                    return True
-        return False
+        return any(
+            first < node.position < last and self._root(node.operands[1]) == tensor
+            for node in self._program.nodes
+            if node.name in ("pypto.assign", "pypto.store", "pypto.write")
+        )

@@ -1,8 +1,8 @@
 """One kernel of tensor-level work as terms over iteration axes.
 
-An iteration axis is a dimension of what the kernel writes, or the dimension that its reductions run along. One axis, the
-*column*, runs along the columns of the tiles; the others are rows or loops. A term says along which axis each of its
-dimensions runs; a dimension of extent 1 runs along none.
+An iteration axis is a dimension of what the kernel writes, or the dimension that its reductions run along. One axis,
+the *column*, runs along the columns of the tiles; the others are rows or loops. A term says along which axis each of
+its dimensions runs; a dimension of extent 1 runs along none.
 """
 
 from __future__ import annotations

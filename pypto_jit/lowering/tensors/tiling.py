@@ -1,7 +1,7 @@
 """The tiles of one kernel: which axes make up their rows, how many rows and columns, and how many blocks that makes.
 
-The model is small: as many elements as fit on chip while all tiles that live at once do, but no more than keep the CPU's
-second-level cache useful, and enough blocks to spread over the cores.
+The model is small: as many elements as fit on chip while all tiles that live at once do, but no more than keep the
+CPU's second-level cache useful, and enough blocks to spread over the cores.
 """
 
 from __future__ import annotations

@@ -1,0 +1,101 @@
+"""Python's operators and the methods of whole tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _arithmetic(name: str, lhs: Any, rhs: Any) -> Any:
+    from pypto_jit.language.values import arithmetic
+
+    return arithmetic(name, lhs, rhs)
+
+
+def _elementwise(name: str, operand: Any) -> Any:
+    from pypto_jit.language.expressions import elementwise
+
+    return elementwise(name, operand)
+
+
+class TensorOperators:
+    """What a tensor does with Python's operators: it records what is to be computed, as `expressions` does."""
+
+    __slots__ = ()
+
+    # NumPy scalars and arrays must leave their operators to ours.
+    __array_ufunc__ = None
+
+    def __add__(self, other: Any) -> Any:
+        return _arithmetic("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _arithmetic("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _arithmetic("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _arithmetic("sub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _arithmetic("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _arithmetic("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _arithmetic("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _arithmetic("div", other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        from pypto_jit.language.expressions import matmul
+
+        return matmul(self, other)
+
+    def __neg__(self) -> Any:
+        return _elementwise("neg", self)
+
+    def __abs__(self) -> Any:
+        return _elementwise("abs", self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """The sum over some axes; over all where none is given."""
+        from pypto_jit.language.expressions import reduce
+
+        return reduce("sum", self, axis, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """The largest element over some axes; over all where none is given."""
+        from pypto_jit.language.expressions import reduce
+
+        return reduce("max", self, axis, keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """The smallest element over some axes; over all where none is given."""
+        from pypto_jit.language.expressions import reduce
+
+        return reduce("min", self, axis, keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """The mean over some axes; over all where none is given."""
+        from pypto_jit.language.expressions import mean_of
+
+        return mean_of(self, axis, keepdims)
+
+    def expand(self, *shape: Any) -> Any:
+        """This tensor broadcast to a shape."""
+        from pypto_jit.language.expressions import expand
+
+        return expand(self, shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape)
+
+    @property
+    def T(self) -> Any:
+        """This matrix with rows and columns exchanged; of more dimensions, the last two."""
+        from pypto_jit.language.expressions import transposed
+
+        return transposed(self)
