@@ -1,8 +1,8 @@
 """Rules of tensor-level operations: what elementwise work, reductions and products of whole tensors give.
 
 Promotion: of two tensor dtypes a float wins over an integer, then the wider one, then the signed one; FP16 with BF16
-gives FP32. A scalar takes the tensor's dtype, but a float with an integer tensor makes the result FP32. Shapes broadcast
-as in NumPy.
+gives FP32. A scalar takes the tensor's dtype, but a float with an integer tensor makes the result FP32. Shapes
+broadcast as in NumPy.
 """
 
 from __future__ import annotations

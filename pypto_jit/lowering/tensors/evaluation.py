@@ -178,7 +178,7 @@ class Evaluation:
         return self._binary(name, operands, term)
 
     def _operand(self, operand: Term | ir.Value, dtype: DType, as_it_is: bool) -> ir.Value:
-        if not isinstance(operand, Term):
+        if isinstance(operand, ir.Value):
             return operand
         if operand.kind == "fill" and computing_dtype(operand.type.dtype) == dtype and not as_it_is:
             assert operand.node is not None
