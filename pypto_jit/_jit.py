@@ -120,7 +120,7 @@ class JitFunction:
         program = specialization.program
         values, arguments = _complete(program.tensors, call)
         try:
-            launch(program, [values[info.name] for info in program.tensors], arguments, config.threads)
+            launch(program, [values[info.name] for info in program.tensors], arguments, config.thread_limit)
         except OverlappingInputs as overlap:
             copies = {program.tensors[k].name: copy for k, copy in overlap.copies.items()}
             with_copies = [copies.get(name, values.get(name, value)) for name, value in call.values.items()]
@@ -172,7 +172,7 @@ class JitFunction:
                 for info, (_, kind) in zip(program.tensors, kinds, strict=True)
                 if kind == ALLOCATED and isinstance(info.spec, TensorSpec)
             ),
-            threads=self._config.threads,
+            threads=self._config.thread_limit,
         )
 
     # Specializations

@@ -105,6 +105,7 @@ class RunOptions:
     ring_heap: int | list[int] | None = None
     ring_dep_pool: int | list[int] | None = None
     threads: int | None = None
+    deterministic: bool = False
     dfx: DfxOptions = field(default_factory=DfxOptions)
 
 
@@ -163,6 +164,7 @@ FIELDS: dict[str, tuple[str, str]] = {
     "ring_heap": ("run", "ring_heap"),
     "ring_dep_pool": ("run", "ring_dep_pool"),
     "threads": ("run", "threads"),
+    "deterministic": ("run", "deterministic"),
     "enable_chip_swimlane": ("dfx", "chip_swimlane"),
     "enable_dump_args": ("dfx", "dump_args"),
     "enable_pmu": ("dfx", "pmu"),
@@ -182,7 +184,8 @@ class RunConfig:
 
     ``platform="a2a3" | "a2a3sim" | "a5" | "a5sim"`` in the constructor sets ``arch`` and ``execution_mode``, and wins
     over both. Field names and defaults are PyPTO's. Ours are ``verification_level`` (0: off, 1: after each pass),
-    ``emit_source_loc``, ``runtime``, ``opt_level`` (0 to 3) and ``threads`` (None: torch's number).
+    ``emit_source_loc``, ``runtime``, ``opt_level`` (0 to 3), ``threads`` (None: torch's number) and ``deterministic``
+    (one thread, so that atomic additions happen in one order).
 
     Raises:
         TypeError: an axis of another type.
@@ -221,6 +224,7 @@ class RunConfig:
     runtime: str | None = None
     opt_level: int = 2
     threads: int | None = None
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in (("arch", BackendType), ("execution_mode", ExecutionMode)):
@@ -241,6 +245,10 @@ class RunConfig:
         counted = isinstance(self.threads, int) and not isinstance(self.threads, bool) and self.threads >= 1
         if self.threads is not None and not counted:
             raise ValueError(f"threads={self.threads!r}: a positive number of threads, or None for torch's")
+        if not isinstance(self.deterministic, bool):
+            raise TypeError(f"deterministic={self.deterministic!r}: True or False")
+        if self.deterministic and self.threads not in (None, 1):
+            raise ValueError(f"deterministic=True runs on one thread, not on threads={self.threads}")
         if self.dfx_options().any():
             self.save_kernels = True
 
@@ -252,6 +260,11 @@ class RunConfig:
     @platform.setter
     def platform(self, platform: str) -> None:
         self.arch, self.execution_mode = parse_platform(platform)
+
+    @property
+    def thread_limit(self) -> int | None:
+        """How many threads a call may use; None for as many as torch uses."""
+        return 1 if self.deterministic else self.threads
 
     @property
     def backend_type(self) -> BackendType:

@@ -66,6 +66,7 @@ class Target:
             global memory, in separate kernels.
         casts: native conversions, source to targets.
         vector_dtypes: what vector arithmetic computes in.
+        atomics: dtypes that a store can add to what is in global memory.
         inserts_fp32: whether a part of an FP32 Mat tile can be written from Acc; else only of an FP16 or BF16 one.
         cube_cores, vector_cores: cores of one device.
     """
@@ -78,6 +79,7 @@ class Target:
     crossings: frozenset[tuple[Space, Space]]
     casts: dict[DType, frozenset[DType]]
     vector_dtypes: frozenset[DType]
+    atomics: frozenset[DType]
     inserts_fp32: bool
     cube_cores: int
     vector_cores: int
@@ -140,6 +142,7 @@ A2A3 = Target(
         UINT8: frozenset({FP16}),
     },
     vector_dtypes=frozenset({INT32, INT16, FP16, FP32}),
+    atomics=frozenset({FP32, FP16, BF16, INT32, INT16, INT8}),
     inserts_fp32=False,
     cube_cores=24,
     vector_cores=48,
@@ -169,6 +172,7 @@ A5 = Target(
         UINT8: frozenset({FP16}),
     },
     vector_dtypes=frozenset({INT32, INT16, FP16, FP32}),
+    atomics=frozenset({FP32, FP16, INT32, INT16, INT8}),
     inserts_fp32=True,
     cube_cores=36,
     vector_cores=72,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from pypto_jit.dialects.row import AssemblyAttribute, Attribute, Instruction, Operand, Operator
 from pypto_jit.dialects.rows import cube, elements, memory, shape, vector
-from pypto_jit.dialects.rows.sets import ARRAY_DTYPES, PAD_VALUES, ROUND_MODES
+from pypto_jit.dialects.rows.sets import ARRAY_DTYPES, ATOMICS, PAD_VALUES, ROUND_MODES
 
 ROWS: tuple[Operator, ...] = (*memory.ROWS, *elements.ROWS, *vector.ROWS, *shape.ROWS, *cube.ROWS)
 BY_NAME: dict[str, Operator] = {row.name: row for row in ROWS}
@@ -29,6 +29,7 @@ for _row in ROWS:
 
 __all__ = [
     "ARRAY_DTYPES",
+    "ATOMICS",
     "BY_NAME",
     "ELEMENT_ROWS",
     "INSTRUCTIONS",

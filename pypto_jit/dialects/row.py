@@ -36,14 +36,21 @@ class AssemblyAttribute:
     Attributes:
         name: the row's attribute.
         key: the assembly's name for it.
-        template: the assembly's value, with ``{value}`` for the row's value in capitals.
+        template: the assembly's value, with ``{value}`` for the row's value in capitals, ``{lower}`` for it as it is.
         default: the row's value where the assembly leaves the attribute out.
+        trailing: whether it stands behind ``outs(...)`` rather than inside of ``ins(...)``, and only where it is not
+            the default.
     """
 
     name: str
     key: str
     template: str
     default: str
+    trailing: bool = False
+
+    def spell(self, value: str) -> str:
+        """The attribute as the assembly writes it."""
+        return f"{self.key} = {self.template.format(value=value.upper(), lower=value)}"
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,9 @@ class Access:
     def __init__(self) -> None:
         self.loads: dict[str, Span | None] = {}
         self.stores: dict[str, Span | None] = {}
+        # Of the stores those that add, and the parameters that others write.
+        self.added: dict[str, Span | None] = {}
+        self.replaced: set[str] = set()
         # Every store to an omitted output: offsets, tile, line. Its shape is worked out from them.
         self.omitted: dict[str, list[tuple[tuple[Any, ...], Tile, Span | None]]] = {}
 
@@ -205,13 +208,19 @@ class Builder(Trace):
         values = [self.value(operand) for operand in operands]
         values += [self.index(index) for index in indices]
         self._note_access(row, operands, indices, span)
+        if row.name == "store":
+            self._note_addition(operands[1], attributes.get("atomic", "none") != "none", span)
         types: list[Any] = [operand.dtype if isinstance(operand, Scalar) else operand.type for operand in operands]
         try:
             result = result_type(row, types, attributes, self.target)
         except PyptoError as error:
             error.span = error.span or span
             raise
-        recorded = {a.name: ir.StringAttr.get(str(attributes[a.name]), self.context) for a in row.attributes}
+        recorded = {
+            a.name: ir.StringAttr.get(str(attributes[a.name]), self.context)
+            for a in row.attributes
+            if a.name in attributes
+        }
         if isinstance(result, DType):
             created = self.operation(row.operation, [self.type(result.signless)], values, recorded, location=location)
             return Scalar(created.results[0], result, self.region)
@@ -223,6 +232,12 @@ class Builder(Trace):
             return Array(created.results[0], result, self.region)
         extents = valid_extents(row, operands, attributes, result)
         return Tile(created.results[0], result, extents, span, self.region)
+
+    def _note_addition(self, tensor: Any, adds: bool, span: Span | None) -> None:
+        if adds:
+            self.access.added.setdefault(tensor.name, span)
+        else:
+            self.access.replaced.add(tensor.name)
 
     def _note_access(self, row: Operator, operands: Sequence[Any], indices: Sequence[Any], span: Span | None) -> None:
         if row.name in ("load", "read"):

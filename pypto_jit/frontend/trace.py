@@ -226,7 +226,7 @@ class _Session:
             )
         if declared is not None:
             return declared
-        return ("inout" if loaded else "out") if stored else "in"
+        return ("inout" if loaded or name in access.added else "out") if stored else "in"
 
     def _check_written(self, directions: dict[str, str]) -> None:
         if any(direction != "in" for direction in directions.values()):
@@ -245,6 +245,13 @@ class _Session:
             if not stores:
                 raise ArgumentError(
                     f"'{name}' is missing: the kernel does not write it", span=definition_span(self._function)
+                )
+            access = self._builder.access
+            if name in access.added and name not in access.replaced:
+                raise ArgumentError(
+                    f"the kernel adds to '{name}', which the call leaves out",
+                    span=access.added[name],
+                    hint="pass a tensor that holds what is added to",
                 )
             tensor = self._tensors[name]
             assert tensor.type is not None

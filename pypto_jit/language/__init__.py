@@ -33,7 +33,7 @@ from pypto_jit.language.control import parallel, range
 from pypto_jit.language.expressions import reduce
 from pypto_jit.language.functions import FunctionType, func_attr
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
-from pypto_jit.language.operators import FUNCTIONS
+from pypto_jit.language.operators import FUNCTIONS, AtomicType
 from pypto_jit.language.parts import PadValue, assemble, fillpad_expand, slice
 from pypto_jit.language.scalars import Scalar, fold
 from pypto_jit.language.tensor_level import expand, layer_norm, mean, rms_norm, sum
@@ -109,6 +109,7 @@ __all__ = [
     "UINT16",
     "UINT32",
     "Array",
+    "AtomicType",
     "DType",
     "FunctionType",
     "InOut",

@@ -7,6 +7,7 @@ attributes. Every function gets its documentation from its row.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Any
@@ -30,6 +31,13 @@ from pypto_jit.targets import COLUMN_VECTOR, Space
 _UNARY = {"src": "x"}
 _SCALAR = {"src": "lhs", "scalar": "rhs"}
 _SPREAD = {"src": "lhs", "vector": "rhs"}
+
+
+class AtomicType(enum.Enum):
+    """How ``pl.store`` writes: over what is there, or added to it, whoever else adds at the same time."""
+
+    None_ = "none"
+    Add = "add"
 
 
 def _dtype(dtype: Any, name: str) -> DType:
@@ -80,12 +88,15 @@ def load(
     return emit("load", (tensor,), attributes, (*starts, *extents))
 
 
-def store(tile: Any, offsets: Any, out_tensor: Any) -> Any:
+def store(tile: Any, offsets: Any, out_tensor: Any, shapes: Any = None, *, atomic: Any = AtomicType.None_) -> Any:
     if isinstance(tile, Tile) and isinstance(out_tensor, Tensor):
+        if shapes is not None and static(shapes, "the shape of store") != tile.shape:
+            raise ShapeError("store writes a tile as it is", span=here(), found=list(shapes), expected=list(tile.shape))
         starts = indices(offsets, "the offsets of store")
         if out_tensor.type is not None:
             _ranks("store", out_tensor.type.rank, offsets=starts)
-        emit("store", (tile, out_tensor), None, starts)
+        kind = atomic.value if isinstance(atomic, AtomicType) else atomic
+        emit("store", (tile, out_tensor), None if kind == "none" else {"atomic": kind}, starts)
         return out_tensor
     if isinstance(tile, Tensor) and isinstance(offsets, Tile):
         raise TraceError(

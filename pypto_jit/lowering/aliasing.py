@@ -69,7 +69,7 @@ class _Accesses:
         operands, name = list(operation.operands), operation.name
         if name == "pypto.load":
             self._add(self.loads, _Access(block, position, operands[1:], ()), operands[0], operation.results[0])
-        elif name == "pypto.store":
+        elif name == "pypto.store" and "atomic" not in operation.attributes:
             self._add(self.stores, _Access(block, position, operands[2:], ()), operands[1], operands[0])
         elif name != "pypto.dim":
             self.opaque.update(k for k, a in enumerate(self._arguments) if any(a == operand for operand in operands))

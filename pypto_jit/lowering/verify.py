@@ -66,7 +66,7 @@ def _check(node: Node, row: Operator, lowering: Lowering, flat: bool, placed: bo
     if row.name == "load":
         _check_load(row, operands, len(node.operands), result, lowering.target)
     elif row.name == "store":
-        _check_store(row, operands, len(node.operands), lowering.target)
+        _check_store(row, operands, len(node.operands), lowering.target, adds=text(node.op, "atomic") == "add")
     elif row.rule in _ELEMENTS:
         _check_element(node, row, operands, result, lowering.target)
     else:
@@ -93,7 +93,7 @@ def _check_load(row: Operator, operands: list, count: int, result: object, targe
     _check_valid(result)
 
 
-def _check_store(row: Operator, operands: list, count: int, target: Target) -> None:
+def _check_store(row: Operator, operands: list, count: int, target: Target, *, adds: bool) -> None:
     tile, tensor = operands[:2]
     if not isinstance(tensor, TensorType) or not isinstance(tile, TileType):
         raise InternalError("store takes a tile and a tensor", found=f"{tile}, {tensor}")
@@ -104,6 +104,8 @@ def _check_store(row: Operator, operands: list, count: int, target: Target) -> N
             expected=f"{tensor.rank} offsets",
         )
     rules.check_dtype(row, tile.dtype, target)
+    if adds and tensor.dtype not in target.atomics:
+        raise DTypeError(f"{target.name} adds no {tensor.dtype} in global memory")
     narrowing = tile.space is Space.ACC and tile.dtype == FP32 and tensor.dtype in (FP16, BF16)
     if tile.dtype != tensor.dtype and not narrowing:
         raise DTypeError("store does not convert", found=f"{tile.describe()} into a {tensor.dtype} tensor")

@@ -40,6 +40,8 @@ def verify_buffers(module: ir.Operation, lowering: Lowering, *, planned: bool) -
             elif planned and node.name == "pto.treshape":
                 raise InternalError("a view of a tile buffer is left in the plan", span=node.span)
             key = (lowering.target.name, mixed, kind, node.name, *(v.type for v in node.operands + node.results))
+            if "atomic" in node.op.attributes:
+                key = (*key, text(node.op, "atomic"))
             if key in checked:
                 continue
             try:
@@ -73,6 +75,9 @@ def _check(node: Node, lowering: Lowering, mixed: bool, kind: str | None) -> Non
     buffers = [k for k in kinds if isinstance(k, TileBufType)]
     _check_core(node, instruction, buffers, mixed, kind)
     _CHECKS.get(rows[0].rule, _check_vector)(rows, kinds, buffers, lowering.target)
+    box = kinds[-1]
+    if text(node.op, "atomic") == "add" and isinstance(box, PartitionType) and box.dtype not in lowering.target.atomics:
+        raise DTypeError(f"{lowering.target.name} adds no {box.dtype} in global memory", found=node.name)
     if rows[0].name == "move" and (buffers[0].space, buffers[1].space) in lowering.target.crossings and not mixed:
         raise LayoutError("a move between the cube and the vector core outside of a mixed kernel", found=node.name)
 

@@ -13,7 +13,7 @@ _NO_PROFILING = DfxOptions()
 _OF_THE_DEVICE = {
     field.name: field.default
     for field in dataclasses.fields(RunOptions)
-    if field.name not in ("platform", "threads", "dfx")
+    if field.name not in ("platform", "threads", "deterministic", "dfx")
 }
 
 

@@ -241,7 +241,7 @@ def call_program(program: CompiledProgram, tensors: Sequence[Any], config: RunCo
         take_config(config)
         check_built_for(config, program.platform, program.options, program.name)
         check_run(config.run_options(), program.name)
-    threads = config.threads if config is not None else None
+    threads = config.thread_limit if config is not None else None
     infos = program.tensors
     values = [OMITTED if value is None else value for value in tensors]
     values += [OMITTED] * (len(infos) - len(values))

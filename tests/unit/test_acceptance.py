@@ -30,6 +30,7 @@ VALUES = {
     "ring_heap": [1024, 0, 0, 0],
     "ring_dep_pool": 8,
     "threads": 2,
+    "deterministic": True,
     "enable_chip_swimlane": 1,
     "enable_dump_args": 1,
     "enable_pmu": 1,
@@ -65,7 +66,7 @@ def test_every_field_is_documented():
 def test_a_launch_on_the_cpu_honours_threads_and_refuses_the_devices_own(field):
     config = RunConfig(**{field: VALUES[field]})
     for entry in CALLED:
-        if field == "threads":
+        if field in ("threads", "deterministic"):
             assert torch.equal(ENTRIES[entry](X, config=config), X * 2)
         else:
             with pytest.raises(OptionError, match="the CPU runtime has no such thing"):

@@ -376,15 +376,17 @@ def _attributes(builder: Builder, token: Token, row: Operator, options: dict[str
     choices = {a.name: a.choices for a in row.attributes}
     for attribute in instruction.attributes:
         text = options.pop(attribute.key, None)
-        value = attribute.default if text is None else _enumerator(text).removeprefix("cast_")
+        value = attribute.default if text is None else _enumerator(text).removeprefix("cast_").removeprefix("atomic_")
         if value not in choices[attribute.name]:
             raise builder.error(
                 f"unknown {attribute.key}",
                 token.start,
                 builder.last_end,
                 found=text,
-                expected=", ".join(attribute.template.format(value=str(c).upper()) for c in choices[attribute.name]),
+                expected=", ".join(attribute.spell(str(c)) for c in choices[attribute.name]),
             )
+        if attribute.trailing and value == attribute.default:
+            continue
         attributes[attribute.name] = ir.StringAttr.get(value, builder.context)
     for key, text in options.items():
         if key in forms.HINTS or forms.NEUTRAL.get(key) == _enumerator(text):

@@ -303,15 +303,20 @@ class _FunctionPrinter:
             raise _cannot(operation, operation.name)
         instruction = rows[0].instruction
         *inputs, destination = operation.operands
-        attributes = [
-            f"{a.key} = {a.template.format(value=_text(operation, a.name).upper())}" for a in instruction.attributes
-        ]
+        attributes, trailing = [], []
+        for a in instruction.attributes:
+            value = _text(operation, a.name) if a.name in operation.attributes else a.default
+            if not a.trailing:
+                attributes.append(a.spell(value))
+            elif value != a.default:
+                trailing.append(a.spell(value))
         if instruction.saturates and instruction.asks_saturation(_dtype(inputs[0]), _dtype(destination)):
             attributes.append(f"{forms.SATURATION[0]} = {forms.SATURATE}")
         shown = f" {{{', '.join(attributes)}}}" if attributes else ""
         types = ", ".join(map(self._type, inputs))
         taken = f"ins({self._values(inputs)}{shown} : {types})"
-        return f"pto.{instruction.mnemonic} {taken} outs({self._typed([destination])})"
+        behind = f" {{{', '.join(trailing)}}}" if trailing else ""
+        return f"pto.{instruction.mnemonic} {taken} outs({self._typed([destination])}){behind}"
 
     def _element(self, operation: ir.Operation) -> str:
         return spell_element(operation, self._names.__getitem__, self._type)

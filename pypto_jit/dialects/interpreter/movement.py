@@ -7,9 +7,10 @@ from math import prod
 import numpy
 
 from pypto_jit.dialects.interpreter.arithmetic import scalar_array
-from pypto_jit.dialects.interpreter.rounding import convert
+from pypto_jit.dialects.interpreter.rounding import convert, round_to_float
 from pypto_jit.dialects.interpreter.tiles import Array, Call, Tile, embed, meaning
 from pypto_jit.dialects.types import DYNAMIC
+from pypto_jit.dtypes import DType
 from pypto_jit.errors import BoundsError
 
 
@@ -68,7 +69,15 @@ def _store(call: Call) -> None:
     view = _box_of(tensor, tuple(offsets), box.shape, call, "store")
     target = call.types[1]
     assert target is not None
-    view[...] = box if tile.dtype == target.dtype else convert(box, tile.dtype, target.dtype, "rint")
+    values = box if tile.dtype == target.dtype else convert(box, tile.dtype, target.dtype, "rint")
+    view[...] = _sum(view, values, target.dtype) if call.attributes.get("atomic") == "add" else values
+
+
+def _sum(old: Array, new: Array, dtype: DType) -> Array:
+    """Each element of two boxes added, and rounded once."""
+    if not dtype.is_float:
+        return old + new
+    return round_to_float(old.astype(numpy.float64) + new.astype(numpy.float64), dtype)
 
 
 @meaning("create_tile")

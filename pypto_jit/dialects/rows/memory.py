@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pypto_jit.dialects.row import Instruction, Operand, Operator
-from pypto_jit.dialects.rows.sets import ALL_DTYPES, STORED, both
+from pypto_jit.dialects.row import AssemblyAttribute, Attribute, Instruction, Operand, Operator
+from pypto_jit.dialects.rows.sets import ALL_DTYPES, ATOMICS, STORED, both
 
 ROWS: tuple[Operator, ...] = (
     Operator(
@@ -19,9 +19,19 @@ ROWS: tuple[Operator, ...] = (
         "store",
         (Operand("src"), Operand("tensor", "tensor"), Operand("offsets", "indices")),
         "store",
-        Instruction("tstore", ("src",), pipe="MTE3", core="any", inplace=False),
+        Instruction(
+            "tstore",
+            ("src",),
+            pipe="MTE3",
+            core="any",
+            inplace=False,
+            attributes=(
+                AssemblyAttribute("atomic", "atomicType", "#pto<atomic_type atomic_{lower}>", "none", trailing=True),
+            ),
+        ),
         both(STORED),
-        "The valid region of a tile is written to a tensor in global memory.",
+        "The valid region of a tile is written to a tensor in global memory, or added to what is there.",
+        attributes=(Attribute("atomic", "str", "none", ATOMICS),),
         results=0,
         pure=False,
     ),

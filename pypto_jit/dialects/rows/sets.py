@@ -35,6 +35,7 @@ CUBE_INPUTS = frozenset({FP32, FP16, BF16, INT8})
 
 # In the order of the machine's codes, which start at 1 (pto-isa, PadValue).
 PAD_VALUES = ("zero", "max", "min")
+ATOMICS = ("none", "add")
 ROUND_MODES = ("none", "rint", "round", "floor", "ceil", "trunc", "odd")
 
 

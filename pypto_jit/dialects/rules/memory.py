@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pypto_jit.dialects.operators import Operator
+from pypto_jit.dialects.operators import ATOMICS, Operator
 from pypto_jit.dialects.rules.common import Attributes, Operands, check_dtype, check_extents, expect_tile, rule
 from pypto_jit.dialects.types import TensorType, TileType
 from pypto_jit.dtypes import BF16, FP16, FP32, DType
@@ -53,6 +53,16 @@ def _store(row: Operator, operands: Operands, attributes: Attributes, target: Ta
             found=f"a tile of {tile.dtype} into a tensor of {tensor.dtype}",
             expected="equal dtypes (an FP32 Acc tile may also go to FP16 or BF16)",
             hint=f"cast the tile first: pl.cast(tile, pl.{tensor.dtype.name})",
+        )
+    atomic = attributes.get("atomic", "none")
+    if atomic not in ATOMICS:
+        raise TraceError("unknown atomic operation of a store", found=atomic, expected=", ".join(ATOMICS))
+    if atomic != "none" and tensor.dtype not in target.atomics:
+        raise DTypeError(
+            f"{target.name} adds no {tensor.dtype} in global memory",
+            found=tensor.dtype,
+            expected=", ".join(sorted(dtype.name for dtype in target.atomics)),
+            hint="add in FP32, and cast when all is added" if tensor.dtype.is_float else None,
         )
     leading = tile.shape[: max(0, tile.rank - tensor.rank)]
     if any(extent != 1 for extent in leading):

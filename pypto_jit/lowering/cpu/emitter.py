@@ -110,6 +110,13 @@ class Emitter:
         """An integer attribute."""
         return self.attribute(("number", value, bits), lambda: ir.IntegerAttr.get(self._scalars[f"i{bits}"], value))
 
+    def parsed_type(self, text: str) -> ir.Type:
+        """A type from its text."""
+        kind = self._scalars.get(text)
+        if kind is None:
+            kind = self._scalars[text] = ir.Type.parse(text, self._context)
+        return kind
+
     def parsed(self, text: str) -> ir.Attribute:
         """An attribute from its text."""
         return self.attribute(("parsed", text), lambda: ir.Attribute.parse(text, self._context))
@@ -318,6 +325,18 @@ class Emitter:
             results = body(arguments[0], arguments[1:])
             ir.Operation.create("scf.yield", operands=list(results))
         return list(operation.results)
+
+    def until(self, first: ir.Value, body: Callable[[ir.Value], tuple[ir.Value, ir.Value]]) -> None:
+        """Repeat: ``body(value)`` gives the next value, and whether that was the last time."""
+        operation: Any = ir.Operation.create("scf.while", results=[first.type], operands=[first], regions=2)
+        before = operation.regions[0].blocks.append(first.type)
+        with ir.InsertionPoint(before):
+            following, done = body(before.arguments[0])
+            again = self.same("arith.xori", done, self.constant(1, "i1"))
+            ir.Operation.create("scf.condition", operands=[again, following])
+        after = operation.regions[1].blocks.append(first.type)
+        with ir.InsertionPoint(after):
+            ir.Operation.create("scf.yield", operands=[after.arguments[0]])
 
     def when(self, condition: ir.Value, body: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
         """``if condition: body()``."""

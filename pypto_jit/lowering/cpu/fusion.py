@@ -134,7 +134,7 @@ def _role(instruction: Instruction) -> Role | None:
     if rule == "store":
         assert isinstance(instruction.destination, Box)
         tile = instruction.tile("src")
-        plane = _direct(instruction.destination, tile)
+        plane = None if instruction.adds else _direct(instruction.destination, tile)
         same = tile.dtype == instruction.destination.view.dtype
         fits = plane is not None and (same or plane.column_stride == 1)
         return Role.STORE if fits else None

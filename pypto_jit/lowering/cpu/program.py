@@ -105,6 +105,11 @@ class Instruction:
     mode: str = "none"
 
     @property
+    def adds(self) -> bool:
+        """Whether it adds to global memory."""
+        return text(self.op, "atomic") == "add"
+
+    @property
     def inputs(self) -> list[Tile]:
         """Tiles whose contents it uses: not the scratch that the machine asks for."""
         found: list[Tile] = []

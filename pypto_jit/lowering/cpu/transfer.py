@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from pypto_jit._mlir import ir
-from pypto_jit.dtypes import DType
 from pypto_jit.lowering.cpu import convert
+from pypto_jit.lowering.cpu.areas import Area
+from pypto_jit.lowering.cpu.atomics import add_area
 from pypto_jit.lowering.cpu.columns import Column, Columns, Sums
 from pypto_jit.lowering.cpu.emitter import Emitter, Extent
 from pypto_jit.lowering.cpu.frame import Frame
 from pypto_jit.lowering.cpu.outline import call_shared
 from pypto_jit.lowering.cpu.program import Box, Instruction, Tile
-
-
-@dataclass(frozen=True)
-class Area:
-    """Memory that holds a matrix: address of its first element, strides in elements."""
-
-    address: ir.Value
-    dtype: DType
-    row_stride: Extent
-    column_stride: Extent
 
 
 def tile_area(frame: Frame, tile: Tile) -> Area:
@@ -188,6 +178,9 @@ def emit_transfer(frame: Frame, instruction: Instruction) -> None:
             offset = e.mul(row, e.mul(memory.row_stride, memory.dtype.bytes))
             inside = Area(e.address(memory.address, offset), memory.dtype, memory.row_stride, memory.column_stride)
             source, target = (outside, inside) if loads else (inside, outside)
+            if instruction.adds:
+                add_area(frame, source, target, rows, sizes[-1])
+                return
             copy_area(frame, source, target, rows, sizes[-1])
             return
         inner: Extent = 1

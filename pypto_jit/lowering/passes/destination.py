@@ -215,7 +215,8 @@ class _Conversion:
         sizes = self._stored_sizes(node, ref)
         offsets = [self._value(v) for v in node.operands[2:]]
         partition = self._tensors.box(tensor, self._layout(tile), offsets, sizes)
-        self._emitter.emit("pto.tstore", (ref.handle, partition))
+        attributes = {"atomic": node.op.attributes["atomic"]} if "atomic" in node.op.attributes else None
+        self._emitter.emit("pto.tstore", (ref.handle, partition), attributes=attributes)
 
     def _stored_sizes(self, node: Node, ref: TileRef) -> list[ir.Value]:
         # "box" is the valid shape that the tile's author sees, where that is not two-dimensional.

@@ -21,7 +21,10 @@ def test_every_operator_has_one_section():
 def test_signature():
     assert reference.signature(BY_NAME["adds"]) == "adds(src: tile, scalar: scalar) -> tile"
     assert reference.signature(BY_NAME["cast"]) == "cast(src: tile, mode: str = 'round') -> tile"
-    assert reference.signature(BY_NAME["store"]) == "store(src: tile, tensor: tensor, offsets: indices)"
+    assert (
+        reference.signature(BY_NAME["store"])
+        == "store(src: tile, tensor: tensor, offsets: indices, atomic: str = 'none')"
+    )
 
 
 def test_module_prints_the_page(capsys):
