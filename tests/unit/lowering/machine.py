@@ -111,7 +111,7 @@ class Machine:
             op = view.operation
             name = op.name
             operands = [values[v] for v in op.operands]
-            if name in ("scf.yield", "func.return"):
+            if name in ("scf.yield", "scf.condition", "func.return"):
                 return operands
             results = self._operation(op, name, operands, values, place)
             values.update(zip(op.results, results, strict=True))
@@ -127,6 +127,15 @@ class Machine:
                 values.update(zip(body.arguments, [turn, *carried], strict=True))
                 carried = self._block(body, values, place)
             return carried
+        if name == "scf.while":
+            before, after = (region.blocks[0] for region in op.regions)
+            while True:
+                values.update(zip(before.arguments, operands, strict=True))
+                goes_on, *passed = self._block(before, values, place)
+                if not goes_on:
+                    return passed
+                values.update(zip(after.arguments, passed, strict=True))
+                operands = self._block(after, values, place)
         if name == "scf.if":
             region = op.regions[0 if operands[0] else 1]
             return self._block(region.blocks[0], values, place) if len(region.blocks) else []
