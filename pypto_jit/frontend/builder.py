@@ -379,7 +379,7 @@ class Builder(Trace):
             frame = frame.f_back
         if frame is not None and not is_rewritten(frame.f_code):
             return SourceUnavailableError(
-                message + f", and the source of '{frame.f_code.co_name}' is not available",
+                message + f", and the source of '{frame.f_code.co_name}' is not available, or was edited since",
                 span=self.span(),
                 hint="define the function in a file (or a notebook cell), and do not compile its text with exec",
             )

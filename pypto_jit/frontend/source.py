@@ -5,10 +5,16 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import os
+import time
 import tokenize
+from collections.abc import Iterator
 from types import CodeType, FunctionType
+from typing import Any
 
 from pypto_jit.language.location import positions
+
+_STARTED = time.time_ns()  # a file that is older has not been edited since
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -22,13 +28,52 @@ def find_definition(function: FunctionType) -> Definition | None:
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.__globals__)
     first = code.co_firstlineno
-    if not 0 < first <= len(lines):
+    if not 0 < first <= len(lines) or not _is_source_of(lines, code):
         return None
     if code.co_name != "<lambda>":
         found = _search(_parse_block(lines, first), code)
         if found is not None:
             return found
     return _search(_parse(lines, 1), code)
+
+
+def _is_source_of(lines: list[str], code: CodeType) -> bool:
+    """Whether the lines of a file are what a function was made of; a file may be edited after it was imported.
+
+    Text that is in no file, such as that of a notebook cell, does not change.
+    """
+    try:
+        if os.stat(code.co_filename).st_mtime_ns < _STARTED:
+            return True
+    except OSError:
+        return True
+    try:
+        module = compile("".join(lines), code.co_filename, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    same = (each for each in _all_code(module) if (each.co_name, each.co_firstlineno) == _place(code))
+    expected = _meaning(code)
+    return any(_meaning(each) == expected for each in same)
+
+
+def _place(code: CodeType) -> tuple[str, int]:
+    return code.co_name, code.co_firstlineno
+
+
+def _all_code(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _all_code(constant)
+
+
+def _meaning(code: CodeType) -> tuple[Any, ...]:
+    """What a code object does; equal for equal source."""
+    constants = tuple(
+        _meaning(c) if isinstance(c, CodeType) else sorted(map(repr, c)) if isinstance(c, frozenset) else repr(c)
+        for c in code.co_consts
+    )
+    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
 
 
 def _parse_block(lines: list[str], first: int) -> ast.Module | None:

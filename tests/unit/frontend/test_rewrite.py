@@ -361,6 +361,23 @@ class TestSource:
         exec(compile(text, name, "exec"), namespace)
         assert len(lines(namespace["kernel"], X, X)) == 2
 
+    @pytest.mark.parametrize("edited", [True, False])
+    def test_a_file_that_was_edited_since_it_was_imported_is_not_used(self, tmp_path, edited):
+        text = (
+            "def kernel(x, out):\n"
+            "    for i in pl.range(16):\n"
+            "        pl.store(pl.load(x, [i, 0], [1, 32]) * 2.0, [i, 0], out)\n"
+        )
+        path = tmp_path / "edited.py"
+        path.write_text(text.replace("2.0", "3.0") if edited else text)
+        namespace = {"pl": pl}
+        exec(compile(text, str(path), "exec"), namespace)
+        if not edited:
+            assert any("muls" in line for line in lines(namespace["kernel"], X, X))
+            return
+        with pytest.raises(SourceUnavailableError, match="edited since"):
+            lines(namespace["kernel"], X, X)
+
     def test_two_lambdas_on_one_line(self):
         pair = (lambda t, i: t * 2.0 if i > 1 else t, lambda t, i: t * 3.0 if i > 1 else t + 1.0)
 
