@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.types import ArrayType, parse_type
+from pypto_jit.dtypes import BOOL, INDEX
+from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.cpu import convert
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.cpu.tasks.emission import Emission
@@ -52,4 +55,66 @@ def _write(m: Emission, op: ir.Operation) -> None:
     m.erased.append(op)
 
 
-LOWERED: dict[str, Callable[[Emission, ir.Operation], None]] = {"pypto.read": _read, "pypto.write": _write}
+# Arrays
+
+
+def _kind(array: ir.Value) -> ArrayType:
+    kind = parse_type(str(array.type))
+    assert isinstance(kind, ArrayType)
+    return kind
+
+
+def _create(m: Emission, op: ir.Operation) -> None:
+    e, kind = m.e, _kind(op.results[0])
+    size = kind.dtype.bytes
+    array = m.arrays[op.results[0]] = e.reserve(kind.size * size)
+    fill = e.constant(int(text(op, "fill") or 0), f"i{8 * size}")
+
+    def put(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        e.store(fill, e.address(array, e.mul(index, size)))
+        return carried
+
+    e.loop(0, kind.size, 1, [], put)
+    m.erased.append(op)
+
+
+def _element(m: Emission, op: ir.Operation, position: int) -> tuple[ArrayType, ir.Value, ir.Value]:
+    """An array's type, the address of an element of it, and whether it is there."""
+    array, kind = op.operands[position], _kind(op.operands[position])
+    index = m.number(op.operands[position + 1])
+    sound = _inside(m, op, "array", [index], [kind.size])
+    return kind, m.e.address(m.arrays[array], m.e.mul(index, kind.dtype.bytes)), sound
+
+
+def _get(m: Emission, op: ir.Operation) -> None:
+    e = m.e
+    kind, address, sound = _element(m, op, 0)
+    value = e.load(e.select(sound, address, m.frame), f"i{8 * kind.dtype.bytes}")
+    value = e.select(sound, value, e.constant(0, *e.shape(value)))
+    if kind.dtype == INDEX:
+        m.replace(op, value)
+        return
+    if kind.dtype == BOOL:
+        value = e.cast("trunci", value, "i1")
+    op.results[0].replace_all_uses_with(value)
+    m.erased.append(op)
+
+
+def _set(m: Emission, op: ir.Operation) -> None:
+    e, value = m.e, op.operands[0]
+    kind, address, sound = _element(m, op, 1)
+    if kind.dtype == INDEX:
+        value = e.value(m.number(value))
+    elif kind.dtype == BOOL:
+        value = e.cast("extui", value, "i8")
+    e.when(sound, lambda: e.store(value, address))
+    m.erased.append(op)
+
+
+LOWERED: dict[str, Callable[[Emission, ir.Operation], None]] = {
+    "pypto.read": _read,
+    "pypto.write": _write,
+    "pypto.array_create": _create,
+    "pypto.array_get": _get,
+    "pypto.array_set": _set,
+}

@@ -39,6 +39,7 @@ class Emission:
 
     Attributes:
         tensors: the tensors by their values.
+        arrays: addresses of the arrays, by their values.
         erased: operations that are lowered, in order; they are erased at the end.
     """
 
@@ -46,6 +47,7 @@ class Emission:
         self.e = e
         self.frame = frame
         self.tensors: dict[ir.Value, HostTensor] = {}
+        self.arrays: dict[ir.Value, ir.Value] = {}
         self.erased: list[ir.Operation] = []
         self._checks = checks
         self._numbers: dict[ir.Value, Extent] = {}

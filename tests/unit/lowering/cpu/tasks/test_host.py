@@ -1,4 +1,4 @@
-"""Host functions written by hand: what they compute on any number of threads, and what happens where one fails."""
+"""Host functions written by hand: what they compute on any number of threads, and what a failure leads to."""
 
 from __future__ import annotations
 
