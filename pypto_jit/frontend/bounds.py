@@ -77,6 +77,16 @@ def at_most(left: int | Scalar, right: int | Scalar) -> bool:
         return False
 
 
+def distance(start: int | Scalar, end: int | Scalar) -> int | None:
+    """``end - start`` where it is a constant, or the least constant among the parts of an end that is a minimum."""
+    try:
+        first = _minimum(start)
+        parts = [part.plus(first[0], -1) for part in _minimum(end)] if len(first) == 1 else []
+    except _NotDerivable:
+        return None
+    return min((part.constant for part in parts if not part.factors), default=None)
+
+
 def _reach(offsets: tuple[Any, ...], tile: Tile) -> list[int]:
     valid = (1,) * max(0, len(offsets) - tile.ndim) + tile.valid_extents[max(0, tile.ndim - len(offsets)) :]
     reached = []

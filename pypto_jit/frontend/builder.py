@@ -14,7 +14,7 @@ from pypto_jit.dialects.types import DYNAMIC, ArrayType, TensorType
 from pypto_jit.dtypes import BOOL, INDEX, DType
 from pypto_jit.errors import ArgumentError, ControlFlowError, PyptoError, SourceUnavailableError, Span, UndefinedError
 from pypto_jit.frontend.arithmetic import Arithmetic
-from pypto_jit.frontend.bounds import at_most
+from pypto_jit.frontend.bounds import at_most, distance
 from pypto_jit.frontend.expressions import Expressions
 from pypto_jit.frontend.rewrite import Rewriter, is_rewritten
 from pypto_jit.frontend.tasks import Tasks
@@ -288,6 +288,9 @@ class Builder(Trace):
 
     def at_most(self, left: int | Scalar, right: int | Scalar) -> bool:
         return at_most(left, right)
+
+    def distance(self, start: int | Scalar, end: int | Scalar) -> int | None:
+        return distance(start, end)
 
     # Tensors
 

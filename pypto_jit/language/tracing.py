@@ -96,6 +96,11 @@ class Trace(ABC):
         """Whether an integer is known never to exceed another, whatever the values of the loop variables."""
 
     @abstractmethod
+    def distance(self, start: int | Scalar, end: int | Scalar) -> int | None:
+        """How far one index lies behind another, where that is known to be a constant; of an end that is a minimum,
+        by the part of it that is a constant away."""
+
+    @abstractmethod
     def extent(self, tensor: Tensor, axis: int) -> Scalar:
         """The extent of a tensor that is only known at run time."""
 

@@ -16,7 +16,8 @@ from pypto_jit.dialects.types import (
     row_major_strides,
 )
 from pypto_jit.errors import AssemblyError
-from pypto_jit.lowering.attributes import described_arguments, parameters
+from pypto_jit.lowering.attributes import KERNEL, described_arguments, parameters, text
+from pypto_jit.lowering.chains import root_of
 from pypto_jit.lowering.tree import constant, is_flagged
 from pypto_jit.signature import ParamInfo, TensorSpec
 
@@ -124,7 +125,7 @@ def _names(function: ir.Operation, count: int) -> list[str]:
 
 
 def _uses(function: ir.Operation, operation: str, operand: int) -> set[ir.Value]:
-    return {op.operands[operand] for op in _walk(function) if op.name == operation}
+    return {root_of(op.operands[operand]) for op in _walk(function) if op.name == operation}
 
 
 def _direction(loaded: bool, stored: bool) -> str:
@@ -142,6 +143,13 @@ def planned_interface(module: ir.Module, known: Mapping[str, TensorSpec] | None 
     """
     found: dict[str, tuple[bool, bool, TensorSpec | None]] = {}
     for function in functions(module):
+        if KERNEL in function.attributes:
+            raise AssemblyError(
+                "these kernels are called by host code that the assembly does not hold",
+                span=span_of(function.location),
+                found=f"'{text(function, KERNEL)}' is a task",
+                hint="compile the traced module instead: pypto.compile(kernel.lower(...))",
+            )
         for name, loaded, stored, spec in _tensors(function):
             before = found.get(name, (False, False, None))
             if spec is not None and before[2] not in (None, spec):

@@ -77,3 +77,6 @@ SATURATE = "#pto<saturation_mode ON>"
 PRAGMA = "// pypto:"
 KEPT_PREFIX = "pypto."
 KEPT = frozenset({"buffer"})
+# On a function that calls the kernels of its module, and on a kernel, with the name by which it is called.
+HOST = "pypto.host"
+CALLED = "pypto.kernel"

@@ -30,7 +30,7 @@ def print_assembly(module: ir.Module, *, locations: bool = True) -> str:
     """The ``.pto`` text of a planned module.
 
     Args:
-        module: in the ``pto`` dialect, every tile buffer with its address.
+        module: in the ``pto`` dialect, every tile buffer with its address. Host functions are left out.
         locations: whether each line ends with the user's ``loc("file.py":line:column)``.
 
     Raises:
@@ -43,6 +43,8 @@ def print_assembly(module: ir.Module, *, locations: bool = True) -> str:
     for operation in module.body.operations:
         if operation.operation.name != forms.FUNCTION:
             raise _cannot(operation.operation, f"{operation.operation.name} at the top of a module")
+        if forms.HOST in operation.operation.attributes:
+            continue
         lines.extend(_FunctionPrinter(operation.operation, locations).lines())
     lines.append("}")
     return "\n".join(lines) + "\n"

@@ -1,0 +1,325 @@
+"""Tensors that a kernel creates, and views: parts and other forms of a tensor, made without a copy.
+
+What a view reads and writes, its tensor does. Shapes are static; a slice that reaches beyond its tensor has a smaller
+valid shape, which loads of it take over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+from pypto_jit.dialects.types import DYNAMIC
+from pypto_jit.dtypes import ALL, DType
+from pypto_jit.errors import BoundsError, DTypeError, ShapeError, TraceError
+from pypto_jit.language.indices import index, indices, integer, static
+from pypto_jit.language.scalars import Scalar, as_number, fold, is_number
+from pypto_jit.language.signatures import checked
+from pypto_jit.language.tracing import current, here
+from pypto_jit.language.values import Tensor, Tile, read, write
+
+
+@checked
+def create_tensor(
+    shape: Any, dtype: DType, layout: Any = None, manual_dep: bool = False, init_value: Any = None
+) -> Tensor:
+    """A new tensor in global memory, for what tasks hand on to each other. It lives as long as the call.
+
+    Args:
+        shape: one extent per dimension, known now or when the kernel runs.
+        dtype: of the elements.
+        layout: accepted where it is None: tensors are row-major.
+        manual_dep: accepted and without effect: the data always orders the tasks.
+        init_value: what it is filled with; else its contents are undefined.
+
+    Raises:
+        TraceError: inside of a task.
+        DTypeError: the initial value is no number of this dtype.
+    """
+    trace = current("pl.create_tensor")
+    if trace.task is not None:
+        raise TraceError(
+            "a tensor is created inside of a task",
+            span=here(),
+            found=f"pl.create_tensor inside of task '{trace.task.name}', which begins at {trace.task.span}",
+            hint="create it before the task; on chip, pl.create_tile makes a tile",
+        )
+    if dtype not in ALL:
+        listed = ", ".join(f"pl.{known}" for known in ALL)
+        raise DTypeError("create_tensor takes a dtype", span=here(), found=dtype, expected=listed)
+    if layout is not None and getattr(layout, "name", layout) != "ND":
+        raise TraceError("a created tensor is row-major", span=here(), found=f"layout={layout!r}", hint="leave it out")
+    extents = indices(shape, "the shape of create_tensor")
+    if any(isinstance(extent, int) and extent < 1 for extent in extents):
+        raise ShapeError("an extent of a created tensor is below 1", span=here(), found=list(extents))
+    return trace.create_tensor(extents, dtype, _initial(init_value, dtype))
+
+
+def _initial(value: Any, dtype: DType) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, Scalar) or not is_number(value):
+        raise DTypeError("the init_value of create_tensor is a Python number", span=here(), found=value)
+    number = as_number(value)
+    if not dtype.is_float:
+        low = 0 if dtype.kind == "uint" else -(1 << (dtype.bits - 1))
+        high = (1 << (dtype.bits - (dtype.kind != "uint"))) - 1
+        if int(number) != number or not low <= number <= high:
+            raise DTypeError(f"{value} does not fit {dtype}", span=here(), found=value, expected=f"{low} to {high}")
+        return int(number)
+    return float(number)
+
+
+# Views
+
+
+def slice_tensor(
+    x: Tensor,
+    shape: Any,
+    offset: Any,
+    valid_shape: Any = None,
+    drop_dims: Any = None,
+    pad_value: Any = None,
+    clamp: bool = False,
+) -> Tensor:
+    """The view of a box of a tensor.
+
+    Args:
+        x: the tensor.
+        shape: of the box, static, one extent per dimension.
+        offset: of the box.
+        valid_shape: how far the box lies in the tensor; loads of the view are valid as far.
+        drop_dims: dimensions of extent 1 that the view does not have.
+        pad_value: not taken: what lies outside of the valid shape is undefined.
+        clamp: whether the valid shape ends where the tensor ends.
+
+    Raises:
+        BoundsError: the box is known to leave the tensor.
+        ShapeError: the numbers of dimensions differ.
+    """
+    if pad_value is not None:
+        raise TraceError(
+            "a slice of a tensor is not padded", span=here(), found="pad_value", hint="load it, and pl.fillpad the tile"
+        )
+    extents = static(shape, "the shape of slice")
+    starts = indices(offset, "the offset of slice")
+    size = current("pl.slice").shape(x)
+    if not len(extents) == len(starts) == len(size):
+        raise ShapeError(
+            "a slice has one extent and one offset for each dimension of the tensor",
+            span=here(),
+            found=f"{len(extents)} extents, {len(starts)} offsets",
+            expected=f"{len(size)} of each",
+        )
+    dropped = [integer(axis, "drop_dims") % len(size) for axis in drop_dims or ()]
+    if any(extents[axis] != 1 for axis in dropped):
+        raise ShapeError("only a dimension of extent 1 is dropped", span=here(), found=f"{dropped} of {list(extents)}")
+    axes = [axis for axis in range(len(size)) if axis not in dropped]
+    valid = extents if valid_shape is None else indices(valid_shape, "the valid_shape of slice")
+    if len(valid) != len(extents):
+        raise ShapeError("valid_shape has one extent per dimension", span=here(), found=len(valid), expected=len(extents))
+    if clamp:
+        valid = tuple(_remaining(x, axis, starts[axis], valid[axis]) for axis in range(len(size)))
+    elif valid_shape is None:
+        valid = inside(x, starts, extents)
+    return _box(x, starts, extents, valid, axes)
+
+
+def _box(x: Tensor, starts: Sequence[Any], shape: Sequence[int], valid: Sequence[Any], axes: Sequence[int]) -> Tensor:
+    trace = current("a slice")
+    for axis, (start, extent, size) in enumerate(zip(starts, valid, trace.shape(x), strict=True)):
+        below = isinstance(start, int) and start < 0
+        beyond = size != DYNAMIC and isinstance(start, int) and isinstance(extent, int) and start + extent > size
+        if below or beyond:
+            raise BoundsError(
+                f"a slice leaves {_named(x)}",
+                span=here(),
+                found=f"elements {start} to {start + extent if isinstance(extent, int) else '?'} of dimension {axis}",
+                expected=f"within {size if size != DYNAMIC else 'the extent of the tensor'}",
+                hint="pl.slice(..., clamp=True) ends where the tensor ends" if beyond else None,
+            )
+        if isinstance(extent, int) and extent > shape[axis]:
+            raise ShapeError(
+                "a valid shape lies in its slice", span=here(), found=list(valid), expected=f"within {list(shape)}"
+            )
+    return trace.slice(x, starts, shape, valid, axes)
+
+
+def _named(x: Tensor) -> str:
+    return f"'{x.name}'" if x.name.isidentifier() else x.name
+
+
+def _remaining(x: Tensor, axis: int, start: Any, extent: Any) -> Any:
+    """An extent, cut off where the tensor ends."""
+    trace = current("a slice")
+    size = trace.shape(x)[axis] if x.valid is None else x.valid[axis]
+    if isinstance(size, int) and size == DYNAMIC:
+        size = trace.extent(x, axis)
+    if trace.at_most(start + extent, size):
+        return extent
+    return fold("max", (0, fold("min", (extent, size - start))))
+
+
+def inside(x: Tensor, starts: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
+    """The valid extents of a box of a tensor: smaller than its shape where the tensor is a view that ends before."""
+    if x.valid is None:
+        return tuple(shape)
+    return tuple(
+        _remaining(x, axis, start, extent) for axis, (start, extent) in enumerate(zip(starts, shape, strict=True))
+    )
+
+
+def subscript(x: Tensor, subscripts: Any) -> Any:
+    """``x[a:b, i]``: a view; an integer drops its dimension. With an integer for every dimension, one element."""
+    entries = subscripts if isinstance(subscripts, tuple) else (subscripts,)
+    rank = len(current("a subscript").shape(x))
+    if len(entries) == rank and all(_is_index(entry) for entry in entries):
+        return read(x, entries)
+    return _sliced(x, entries)
+
+
+def assign(x: Tensor, subscripts: Any, value: Any) -> None:
+    """``x[a:b, :] = tile``: a store. ``x[i, j] = scalar``: one element."""
+    entries = subscripts if isinstance(subscripts, tuple) else (subscripts,)
+    rank = len(current("a subscript").shape(x))
+    if len(entries) == rank and all(_is_index(entry) for entry in entries):
+        write(x, entries, value)
+        return
+    if not isinstance(value, Tile):
+        raise TraceError(
+            "a part of a tensor is assigned a tile",
+            span=here(),
+            found=value if isinstance(value, (Tensor, Scalar)) else f"{type(value).__name__} {value!r}",
+            expected="a tile",
+            hint="load it first: pl.load(x, offsets, shape)" if isinstance(value, Tensor) else "make one with pl.full",
+        )
+    from pypto_jit.language.operators import FUNCTIONS
+
+    view = _sliced(x, entries)
+    assert view.type is not None
+    shape = view.type.shape
+    leading = value.shape[: max(0, value.ndim - len(shape))]
+    padded = (1,) * (len(shape) - value.ndim) + value.shape[len(leading) :]
+    if padded != shape or any(extent != 1 for extent in leading):
+        raise ShapeError(
+            "the tile has another shape than the part of the tensor", span=here(), found=value, expected=list(shape)
+        )
+    FUNCTIONS["store"](value, [0] * len(shape), view)
+
+
+def _is_index(entry: Any) -> bool:
+    return isinstance(entry, (Integral, Scalar)) and not isinstance(entry, bool)
+
+
+def _sliced(x: Tensor, entries: tuple[Any, ...]) -> Tensor:
+    trace = current("a subscript")
+    size = trace.shape(x)
+    if len(entries) > len(size):
+        raise ShapeError(
+            "more subscripts than dimensions", span=here(), found=f"{len(entries)} of a tensor with {len(size)}"
+        )
+    starts, shape, valid, axes = [], [], [], []
+    for axis in range(len(size)):
+        entry = entries[axis] if axis < len(entries) else slice(None)
+        if _is_index(entry):
+            start, extent, reached = index(entry, "a subscript"), 1, 1
+        elif isinstance(entry, slice):
+            start, extent, reached = _side(x, axis, entry)
+            axes.append(axis)
+        else:
+            raise TraceError(
+                "a tensor is subscripted with integers and slices",
+                span=here(),
+                found="..." if entry is Ellipsis else repr(entry),
+                expected="such as x[i, a:b]",
+            )
+        if isinstance(start, int) and start < 0:
+            raise BoundsError(
+                "a subscript is negative", span=here(), found=start, hint="count from the start: x.shape[axis] - 1"
+            )
+        starts.append(start)
+        shape.append(extent)
+        valid.append(reached)
+    return _box(x, starts, shape, valid, axes)
+
+
+def _side(x: Tensor, axis: int, entry: slice) -> tuple[Any, int, Any]:
+    """Offset, extent and valid extent of ``a:b``."""
+    trace = current("a subscript")
+    if entry.step is not None and entry.step != 1:
+        raise TraceError("a slice of a tensor has no step", span=here(), found=entry.step, hint="load rows one by one")
+    size = trace.shape(x)[axis]
+    start = 0 if entry.start is None else index(entry.start, "a slice")
+    end = size if entry.stop is None else index(entry.stop, "a slice")
+    if isinstance(end, int) and end == DYNAMIC:
+        end = trace.extent(x, axis)
+    extent = trace.distance(start, end)
+    if extent is None:
+        raise ShapeError(
+            "the extent of a slice is static",
+            span=here(),
+            found="one that is only known when the kernel runs",
+            hint="pl.slice(x, shape, offset, valid_shape=...) takes the largest extent and the run-time one",
+        )
+    if extent < 0:
+        raise BoundsError("a slice ends before it starts", span=here(), found=f"{entry.start}:{entry.stop}")
+    if entry.stop is None and x.valid is not None:
+        return start, extent, _remaining(x, axis, start, extent)
+    # The end may be a minimum, of which one part gives the extent.
+    return start, extent, extent if trace.at_most(start + extent, end) else end - start
+
+
+def reshape_tensor(x: Tensor, shape: Any) -> Tensor:
+    """The view of a contiguous tensor in another shape."""
+    return current("pl.reshape").reshape(x, static(shape, "the shape of reshape"))
+
+
+def transpose_tensor(x: Tensor, axis1: Any, axis2: Any) -> Tensor:
+    """The view of a tensor with two dimensions swapped."""
+    trace = current("pl.transpose")
+    rank = len(trace.shape(x))
+    first, second = (integer(axis, "the axes of transpose") for axis in (axis1, axis2))
+    if not (-rank <= first < rank and -rank <= second < rank):
+        raise ShapeError(
+            "transpose swaps two dimensions of the tensor", span=here(), found=f"{first} and {second} of {rank}"
+        )
+    axes = list(range(rank))
+    axes[first], axes[second] = axes[second], axes[first]
+    return trace.permute(x, axes)
+
+
+@checked
+def view(x: Tensor, shape: Any = None, valid_shape: Any = None, *, layout: Any = None) -> Tensor:
+    """A tensor in another shape, or valid up to an extent only."""
+    if not isinstance(x, Tensor):
+        raise TraceError("pl.view takes a tensor", span=here(), found=x, hint="pl.reshape takes tiles too")
+    if layout is not None and getattr(layout, "name", layout) != "ND":
+        raise TraceError("a view keeps the layout", span=here(), found=f"layout={layout!r}", hint="use pl.transpose")
+    if shape is not None:
+        x = reshape_tensor(x, shape)
+    if valid_shape is None:
+        return x
+    full = current("pl.view").shape(x)
+    return slice_tensor(x, full, [0] * len(full), valid_shape)
+
+
+@checked
+def no_dep(x: Tensor) -> Tensor:
+    """The tensor itself: what touches its data stays in order all the same."""
+    return _tensor("no_dep", x)
+
+
+@checked
+def dump_tag(x: Tensor) -> Tensor:
+    """The tensor itself. The mark that PyPTO's dumps select by changes nothing here."""
+    return _tensor("dump_tag", x)
+
+
+def _tensor(name: str, x: Any) -> Tensor:
+    if not isinstance(x, Tensor):
+        raise TraceError(f"pl.{name} takes a tensor", span=here(), found=x)
+    return x
+
+
+__all__ = ["create_tensor", "dump_tag", "no_dep", "view"]
