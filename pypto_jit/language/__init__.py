@@ -26,7 +26,7 @@ from pypto_jit.dtypes import (
     DType,
 )
 from pypto_jit.language import arrays as array
-from pypto_jit.language import system, tasks, tile
+from pypto_jit.language import system, tasks, tensors, tile
 from pypto_jit.language.annotations import InOut, Out, constexpr
 from pypto_jit.language.arrays import Array
 from pypto_jit.language.control import parallel, range
@@ -55,7 +55,14 @@ class Mem:
 MemorySpace = Mem
 
 globals().update(FUNCTIONS)
-globals().update({name: getattr(tasks, name) for name in tasks.__all__})
+globals().update({name: getattr(module, name) for module in (tasks, tensors) for name in module.__all__})
+
+
+def slice(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """A part of a tensor, as a view, or of a tile. See `pypto_jit.language.tensors.slice_tensor`."""
+    if isinstance(x, Tensor) or "slice" not in FUNCTIONS:
+        return tensors.slice_tensor(x, *args, **kwargs)
+    return FUNCTIONS["slice"](x, *args, **kwargs)
 
 
 def min(*scalars: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -148,4 +155,4 @@ __all__ = [
     "tile",
 ]
 __all__ += list(FUNCTIONS)
-__all__ += tasks.__all__
+__all__ += tasks.__all__ + tensors.__all__

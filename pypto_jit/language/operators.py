@@ -21,6 +21,7 @@ from pypto_jit.language.parts import clamped, extract, fillpad, set_validshape
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.scalars import cast as cast_scalar
 from pypto_jit.language.signatures import checked
+from pypto_jit.language.tensors import inside, reshape_tensor, transpose_tensor
 from pypto_jit.language.tracing import current, here
 from pypto_jit.language.values import Tensor, Tile, arithmetic, emit, tile_scalar
 from pypto_jit.language.values import read as read_element
@@ -78,9 +79,10 @@ def load(
         return emit("load", (tensor,))
     shape = static(shapes, "the shape of load")
     starts = indices(offsets, "the offsets of load")
-    extents = shape if valid_shape is None else indices(valid_shape, "the valid_shape of load")
     rank = len(current("pl.load").shape(tensor))
-    _ranks("load", rank, offsets=starts, shapes=shape, extents=extents)
+    _ranks("load", rank, offsets=starts, shapes=shape)
+    extents = inside(tensor, starts, shape) if valid_shape is None else indices(valid_shape, "the valid_shape of load")
+    _ranks("load", rank, extents=extents)
     if clamp:
         extents = tuple(map(clamped, tensor.shape, starts, extents))
     valid = tuple(DYNAMIC if isinstance(extent, Scalar) else extent for extent in extents)
@@ -136,11 +138,15 @@ def cast(x: Any, target_type: DType, mode: str | int = "round") -> Any:
 
 
 def reshape(x: Any, shape: Any) -> Any:
+    if isinstance(x, Tensor):
+        return reshape_tensor(x, shape)
     return emit("reshape", (x,), {"shape": static(shape, "the shape of reshape")})
 
 
 def transpose(x: Any, axis1: int = 0, axis2: int = 1, tmp: Any = None) -> Any:
     _scratch("transpose", tmp)
+    if isinstance(x, Tensor):
+        return transpose_tensor(x, axis1, axis2)
     if isinstance(x, Tile):
         axes = {integer(axis, "the axes of transpose") for axis in (axis1, axis2)}
         if {axis % x.ndim if -x.ndim <= axis < x.ndim else axis for axis in axes} != {0, 1}:

@@ -17,7 +17,7 @@ from pypto_jit.language.indices import index, indices, integer, static
 from pypto_jit.language.scalars import Scalar, as_number, fold, is_number
 from pypto_jit.language.signatures import checked
 from pypto_jit.language.tracing import current, here
-from pypto_jit.language.values import Tensor, Tile, read, write
+from pypto_jit.language.values import Tensor, Tile
 
 
 @checked
@@ -74,6 +74,7 @@ def _initial(value: Any, dtype: DType) -> float | None:
 # Views
 
 
+@checked
 def slice_tensor(
     x: Tensor,
     shape: Any,
@@ -175,6 +176,8 @@ def subscript(x: Tensor, subscripts: Any) -> Any:
     entries = subscripts if isinstance(subscripts, tuple) else (subscripts,)
     rank = len(current("a subscript").shape(x))
     if len(entries) == rank and all(_is_index(entry) for entry in entries):
+        from pypto_jit.language.values import read
+
         return read(x, entries)
     return _sliced(x, entries)
 
@@ -184,6 +187,8 @@ def assign(x: Tensor, subscripts: Any, value: Any) -> None:
     entries = subscripts if isinstance(subscripts, tuple) else (subscripts,)
     rank = len(current("a subscript").shape(x))
     if len(entries) == rank and all(_is_index(entry) for entry in entries):
+        from pypto_jit.language.values import write
+
         write(x, entries, value)
         return
     if not isinstance(value, Tile):

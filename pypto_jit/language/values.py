@@ -71,15 +71,15 @@ class Tensor(TensorOperators):
     def __repr__(self) -> str:
         return f"Tensor '{self.name}'" if self.type is None else f"Tensor[{list(self.type.shape)}, {self.type.dtype}]"
 
-    def __getitem__(self, index: Any) -> Any:
-        if not _is_element(index):
-            raise _no_operator("a box of a tensor is not subscripted", f"pl.load({self.name}, offsets, shape)")
-        return read(self, index)
+    def __getitem__(self, subscripts: Any) -> Any:
+        from pypto_jit.language.tensors import subscript
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        if not _is_element(index):
-            raise _no_operator("a box of a tensor is not assigned to", f"pl.store(tile, offsets, {self.name})")
-        write(self, index, value)
+        return subscript(self, subscripts)
+
+    def __setitem__(self, subscripts: Any, value: Any) -> None:
+        from pypto_jit.language.tensors import assign
+
+        assign(self, subscripts, value)
 
     def __iter__(self) -> NoReturn:
         raise _no_operator("a tensor is not iterated over", "for i in pl.range(...), and pl.load")
