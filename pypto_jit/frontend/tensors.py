@@ -110,7 +110,9 @@ class Tensors:
             "axes": ir.DenseI64ArrayAttr.get(list(axes), builder.context),
         }
         created = builder.operation("pypto.view", [builder.type(str(result))], operands, attributes)
-        return Tensor(created.results[0], tensor.name, result, builder.region, tensor if tensor.root is None else tensor.root)
+        return Tensor(
+            created.results[0], tensor.name, result, builder.region, tensor if tensor.root is None else tensor.root
+        )
 
 
 def _static(extents: Sequence[int | Scalar]) -> tuple[int, ...]:

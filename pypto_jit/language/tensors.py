@@ -119,7 +119,9 @@ def slice_tensor(
     axes = [axis for axis in range(len(size)) if axis not in dropped]
     valid = extents if valid_shape is None else indices(valid_shape, "the valid_shape of slice")
     if len(valid) != len(extents):
-        raise ShapeError("valid_shape has one extent per dimension", span=here(), found=len(valid), expected=len(extents))
+        raise ShapeError(
+            "valid_shape has one extent per dimension", span=here(), found=len(valid), expected=len(extents)
+        )
     if clamp:
         valid = tuple(_remaining(x, axis, starts[axis], valid[axis]) for axis in range(len(size)))
     elif valid_shape is None:

@@ -129,6 +129,8 @@ class _Resolution:
 
     def _resolve(self, node: Node) -> None:
         self._emitter.before(node.op)
+        # What was read before may have been replaced since.
+        node.operands = list(node.op.operands)
         if node.name == "pypto.load":
             self._load(node)
         elif node.name == "pypto.store":
