@@ -58,13 +58,6 @@ globals().update(FUNCTIONS)
 globals().update({name: getattr(module, name) for module in (tasks, tensors) for name in module.__all__})
 
 
-def slice(x: Any, *args: Any, **kwargs: Any) -> Any:
-    """A part of a tensor, as a view, or of a tile. See `pypto_jit.language.tensors.slice_tensor`."""
-    if isinstance(x, Tensor) or "slice" not in FUNCTIONS:
-        return tensors.slice_tensor(x, *args, **kwargs)
-    return FUNCTIONS["slice"](x, *args, **kwargs)
-
-
 def min(*scalars: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The smallest of scalars, known now or when the kernel runs; or of a tensor, over some axes."""
     if len(scalars) == 1 and isinstance(scalars[0], Tensor):

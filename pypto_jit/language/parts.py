@@ -11,6 +11,7 @@ from pypto_jit.errors import BoundsError, LayoutError, ShapeError, TraceError
 from pypto_jit.language.indices import index, indices, static
 from pypto_jit.language.scalars import Scalar, fold
 from pypto_jit.language.signatures import checked
+from pypto_jit.language.tensors import slice_tensor
 from pypto_jit.language.tracing import current, here
 from pypto_jit.language.values import Tensor, Tile, emit
 from pypto_jit.targets import FRACTAL_EDGE, Space
@@ -116,10 +117,10 @@ def slice(
     pad_value: Any = None,
     clamp: bool = False,
 ) -> Any:
-    """A box of a tile as a tile of its own.
+    """A box of a tile as a tile of its own, or of a tensor as a view: see `pypto_jit.language.tensors.slice_tensor`.
 
     Args:
-        x: a two-dimensional tile in Vec or Mat.
+        x: a two-dimensional tile in Vec or Mat, or a tensor.
         shape: extents of the result, known while tracing.
         offset: row and column at which it starts.
         valid_shape: the valid part of the result; by default what is valid in ``x``.
@@ -127,6 +128,8 @@ def slice(
         pad_value: what fills the rest of the result; by default it is not valid.
         clamp: cut the valid shape off where the valid region of ``x`` ends.
     """
+    if isinstance(x, Tensor):
+        return slice_tensor(x, shape, offset, valid_shape, drop_dims, pad_value, clamp)
     tile = _tile("slice", x)
     if drop_dims:
         raise TraceError(

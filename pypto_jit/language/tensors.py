@@ -17,7 +17,7 @@ from pypto_jit.language.indices import index, indices, integer, static
 from pypto_jit.language.scalars import Scalar, as_number, fold, is_number
 from pypto_jit.language.signatures import checked
 from pypto_jit.language.tracing import current, here
-from pypto_jit.language.values import Tensor, Tile
+from pypto_jit.language.values import Tensor, Tile, read, write
 
 
 @checked
@@ -178,29 +178,23 @@ def subscript(x: Tensor, subscripts: Any) -> Any:
     entries = subscripts if isinstance(subscripts, tuple) else (subscripts,)
     rank = len(current("a subscript").shape(x))
     if len(entries) == rank and all(_is_index(entry) for entry in entries):
-        from pypto_jit.language.values import read
-
         return read(x, entries)
     return _sliced(x, entries)
 
 
 def assign(x: Tensor, subscripts: Any, value: Any) -> None:
-    """``x[a:b, :] = tile``: a store. ``x[i, j] = scalar``: one element."""
+    """``x[a:b, :] = tile``: a store; of a tensor or a number, tensor-level work. ``x[i, j] = scalar``: one element."""
     entries = subscripts if isinstance(subscripts, tuple) else (subscripts,)
-    rank = len(current("a subscript").shape(x))
-    if len(entries) == rank and all(_is_index(entry) for entry in entries):
-        from pypto_jit.language.values import write
-
+    if all(_is_index(entry) for entry in entries) and len(entries) == len(current("a subscript").shape(x)):
         write(x, entries, value)
         return
     if not isinstance(value, Tile):
-        raise TraceError(
-            "a part of a tensor is assigned a tile",
-            span=here(),
-            found=value if isinstance(value, (Tensor, Scalar)) else f"{type(value).__name__} {value!r}",
-            expected="a tile",
-            hint="load it first: pl.load(x, offsets, shape)" if isinstance(value, Tensor) else "make one with pl.full",
-        )
+        from pypto_jit.language.expressions import assign as assign_values
+
+        # All of it is the tensor itself, whose shape may not be known yet.
+        whole = all(entry == slice(None) for entry in entries)
+        assign_values(x if whole else _sliced(x, entries), value)
+        return
     from pypto_jit.language.operators import FUNCTIONS
 
     view = _sliced(x, entries)

@@ -281,7 +281,7 @@ class TestErrors:
     def test_known_indices(self):
         self.check(BoundsError, "an element outside of tensor 'x'", lambda x, out: x[4, 0])
         self.check(BoundsError, "an element outside of tensor 'out'", lambda x, out: pl.write(out, [0, -1], 1.0))
-        self.check(ShapeError, "one entry per dimension", lambda x, out: x[1])
+        self.check(ShapeError, "one entry per dimension", lambda x, out: pl.read(x, [1]))
         self.check(DTypeError, "the index of tensor 'x' takes integers", lambda x, out: pl.read(x, [0, x[0, 0]]))
         self.check(BoundsError, "an element outside of an array", lambda x, out: pl.array.create(4, pl.INT32)[4])
 
