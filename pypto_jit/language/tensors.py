@@ -204,7 +204,7 @@ def assign(x: Tensor, subscripts: Any, value: Any) -> None:
     padded = (1,) * (len(shape) - value.ndim) + value.shape[len(leading) :]
     if padded != shape or any(extent != 1 for extent in leading):
         raise ShapeError(
-            "the tile has another shape than the part of the tensor", span=here(), found=value, expected=list(shape)
+            "a tile is assigned to a part of another shape", span=here(), found=value, expected=list(shape)
         )
     FUNCTIONS["store"](value, [0] * len(shape), view)
 
