@@ -96,6 +96,32 @@ def test_each_module_imports_alone():
     assert done.returncode == 0, done.stderr
 
 
+_IMPORT_ALL = """
+import importlib, random, sys
+seed, *names = sys.argv[1:]
+if seed == "blocked":
+    # A None entry makes an import fail, as a package that is not installed does.
+    sys.modules.update(dict.fromkeys(("mlir", "torch_mlir", "llvmlite", "ptoas", "torch_npu", "tvm_ffi")))
+else:
+    random.Random(int(seed)).shuffle(names)
+for name in names:
+    importlib.import_module(name)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_modules_import_in_any_order(seed):
+    done = subprocess.run([sys.executable, "-c", _IMPORT_ALL, str(seed), *MODULES], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_runs_programs_imports_without_any_compiler():
+    needed = [m for m in MODULES if m.split(".")[1:2] in (["runtime"], ["options"], ["errors"], ["_replay"], ["_jit"])]
+    done = subprocess.run([sys.executable, "-c", _IMPORT_ALL, "blocked", *needed], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_importing_the_package_loads_no_compiler():
     script = (
         "import sys, pypto_jit, pypto_jit.language\n"

@@ -216,13 +216,22 @@ def _state(value: Any) -> dict[str, Any] | None:
     kind = type(value)
     if not _is_users(sys.modules.get(kind.__module__)) or isinstance(value, (Enum, ModuleType, FunctionType, type)):
         return None
-    state = dict(getattr(value, "__dict__", {}))
+    state: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        if _is_users(sys.modules.get(base.__module__)):
+            state.update((name, item) for name, item in vars(base).items() if _is_data(name, item))
+    state.update(getattr(value, "__dict__", {}))
     for base in kind.__mro__:
         slots = vars(base).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if hasattr(value, name):
                 state[name] = getattr(value, name)
     return state
+
+
+def _is_data(name: str, value: Any) -> bool:
+    """Whether an entry of a class is a value or a method that is read through its objects."""
+    return not name.startswith("__") and (isinstance(value, FunctionType) or not hasattr(type(value), "__get__"))
 
 
 def _is_fixed(value: Any) -> bool:

@@ -7,6 +7,7 @@ import enum
 import math
 import sys
 import types
+from typing import ClassVar
 
 import numpy
 import pytest
@@ -163,6 +164,37 @@ def test_attributes_of_the_users_objects_are_compared():
     assert holds(reads)
     slotted.rows = 2
     assert not reads["slotted"].holds()
+
+
+def test_attributes_of_their_classes_are_compared_too(monkeypatch):
+    class Base:
+        offsets: ClassVar = [1, 2]
+
+    class Config(Base):
+        rows = 4
+
+        def shift(self, value):
+            return value + self.rows
+
+    config = Config()
+
+    def kernel():
+        return config.shift(config.offsets[0])
+
+    reads = reads_of(kernel)
+    assert holds(reads)
+    for owner, name, value in (
+        (Config, "rows", 5),
+        (Config, "rows", 4.0),
+        (Base, "offsets", [1, 3]),
+        (Config, "shift", lambda self, value: value),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, value)
+            assert not holds(reads)
+        assert holds(reads)
+    Base.offsets.append(3)
+    assert not holds(reads)
 
 
 def test_objects_that_contain_themselves():
