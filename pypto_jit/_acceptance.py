@@ -27,7 +27,7 @@ RUNTIMES = ("cpu",)
 PHASES = ("pre", "post", "none")
 # The fields that texts of stages, and runs in NumPy, depend on. The latter run the module as traced.
 LOWER = frozenset({"arch", "execution_mode", "verification_level", "emit_source_loc"})
-INTERPRET = frozenset({"arch", "execution_mode"})
+INTERPRET = frozenset({"arch", "execution_mode", "check_races"})
 
 _SEVERAL_CHOICES = {"verification_level": 1, "opt_level": 3}
 

@@ -305,24 +305,34 @@ def interpret_kernel(
     arguments: Arguments,
     target: Target,
     arrays: Callable[[Sequence[ParamInfo]], Sequence[Any]],
+    check: bool = False,
 ) -> Returns:
     """Run a kernel in NumPy.
 
     Args:
         arrays: given the tensor parameters, the arrays to run on.
+        check: whether to look for races and for outputs that stay partly unwritten.
 
     Returns:
         Names of the parameters that a call returns.
 
     Raises:
+        RaceError, DirectionError: what was looked for is there.
         PyptoError: the kernel is at fault, or a box left its tensor.
     """
     from pypto_jit.dialects.interpreter import interpret
+    from pypto_jit.dialects.interpreter.races import Argument, Watch
 
     with borrowed_context() as context:
         traced = trace(function, arguments, target, context)
         tensors = [info for info in traced.parameters if isinstance(info.spec, TensorSpec)]
-        interpret(traced.module, arrays(tensors))
+        given = arrays(tensors)
+        if not check:
+            interpret(traced.module, given)
+            return traced.returns
+        watch = Watch([Argument(t.name, t.direction, array) for t, array in zip(tensors, given, strict=True)])
+        interpret(traced.module, given, watch)
+        watch.check_written(Span(function.__code__.co_filename, function.__code__.co_firstlineno))
         return traced.returns
 
 

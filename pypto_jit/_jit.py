@@ -26,7 +26,7 @@ from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocato
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.binding import Binder, BoundCall
 from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, HotPaths, constant_guard
-from pypto_jit.runtime.launch import OverlappingInputs, as_array, check_autograd, launch
+from pypto_jit.runtime.launch import OverlappingInputs, as_array, check_autograd, launch, separated
 from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 from pypto_jit.targets import BY_NAME
 
@@ -82,6 +82,10 @@ class JitFunction:
             config = self._chosen(named)
             call = self._binder.bind(values, extra, named)
             check_autograd(list(call.tensors), [call.values[name] for name in call.tensors])
+            if config.check_races:
+                accepted = self._accept(config)
+                check_run(dataclasses.replace(accepted.run, check_races=False), self.original.__name__)
+                return self._interpret(call, config)
             if os.environ.get("PYPTO_JIT_INTERPRET", "0") not in ("", "0"):
                 return self._interpret(call, config)
             return self._run(call, config)
@@ -224,9 +228,11 @@ class JitFunction:
 
         def arrays(tensors: Sequence[ParamInfo]) -> list[Any]:
             values.update(_complete(tensors, call)[0])
-            return [as_array(values[info.name]) for info in tensors]
+            given = [as_array(values[info.name]) for info in tensors]
+            return separated(given, tensors) if config.check_races else given
 
-        returns = interpret_kernel(self.original, call.arguments, BY_NAME[config.arch.value], arrays)
+        target = BY_NAME[config.arch.value]
+        returns = interpret_kernel(self.original, call.arguments, target, arrays, config.check_races)
         return returned(returns, values)
 
     # What the user may ask for

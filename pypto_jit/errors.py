@@ -173,6 +173,12 @@ class BoundsError(PyptoError, IndexError):
     code = "PYPTO-BOUNDS"
 
 
+class RaceError(PyptoError, RuntimeError):
+    """Found by ``check_races``: iterations of a parallel loop, or blocks, that depend on the order they run in."""
+
+    code = "PYPTO-RACE"
+
+
 class OptionError(PyptoError, ValueError):
     """An option with a value that does not exist, or that this entry point cannot honour."""
 

@@ -106,6 +106,7 @@ class RunOptions:
     ring_dep_pool: int | list[int] | None = None
     threads: int | None = None
     deterministic: bool = False
+    check_races: bool = False
     dfx: DfxOptions = field(default_factory=DfxOptions)
 
 
@@ -165,6 +166,7 @@ FIELDS: dict[str, tuple[str, str]] = {
     "ring_dep_pool": ("run", "ring_dep_pool"),
     "threads": ("run", "threads"),
     "deterministic": ("run", "deterministic"),
+    "check_races": ("run", "check_races"),
     "enable_chip_swimlane": ("dfx", "chip_swimlane"),
     "enable_dump_args": ("dfx", "dump_args"),
     "enable_pmu": ("dfx", "pmu"),
@@ -184,8 +186,9 @@ class RunConfig:
 
     ``platform="a2a3" | "a2a3sim" | "a5" | "a5sim"`` in the constructor sets ``arch`` and ``execution_mode``, and wins
     over both. Field names and defaults are PyPTO's. Ours are ``verification_level`` (0: off, 1: after each pass),
-    ``emit_source_loc``, ``runtime``, ``opt_level`` (0 to 3), ``threads`` (None: torch's number) and ``deterministic``
-    (one thread, so that atomic additions happen in one order).
+    ``emit_source_loc``, ``runtime``, ``opt_level`` (0 to 3), ``threads`` (None: torch's number), ``deterministic``
+    (one thread, so that atomic additions happen in one order) and ``check_races`` (run in NumPy, and look for
+    iterations that depend on their order and for outputs that stay partly unwritten).
 
     Raises:
         TypeError: an axis of another type.
@@ -225,6 +228,7 @@ class RunConfig:
     opt_level: int = 2
     threads: int | None = None
     deterministic: bool = False
+    check_races: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in (("arch", BackendType), ("execution_mode", ExecutionMode)):
@@ -249,6 +253,8 @@ class RunConfig:
             raise TypeError(f"deterministic={self.deterministic!r}: True or False")
         if self.deterministic and self.threads not in (None, 1):
             raise ValueError(f"deterministic=True runs on one thread, not on threads={self.threads}")
+        if not isinstance(self.check_races, bool):
+            raise ValueError(f"check_races={self.check_races!r}: True or False")
         if self.dfx_options().any():
             self.save_kernels = True
 

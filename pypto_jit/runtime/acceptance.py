@@ -13,7 +13,7 @@ _NO_PROFILING = DfxOptions()
 _OF_THE_DEVICE = {
     field.name: field.default
     for field in dataclasses.fields(RunOptions)
-    if field.name not in ("platform", "threads", "deterministic", "dfx")
+    if field.name not in ("platform", "threads", "deterministic", "check_races", "dfx")
 }
 
 
@@ -41,6 +41,12 @@ def check_run(options: RunOptions, kernel: str) -> None:
         OptionError: the option is of the device's runtime.
     """
     check_platform(options.platform, kernel)
+    if options.check_races:
+        raise OptionError(
+            "a compiled program cannot check for races: what it was traced from is gone",
+            found="check_races=True",
+            hint=f"call the kernel: {kernel}(..., config=RunConfig(check_races=True))",
+        )
     for name, default in _OF_THE_DEVICE.items():
         value = getattr(options, name)
         if value != default:

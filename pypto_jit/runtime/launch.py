@@ -234,6 +234,16 @@ def _harmful_overlaps(infos: Sequence[ParamInfo], values: Sequence[Any]) -> dict
     return copies
 
 
+def separated(arrays: Sequence[numpy.ndarray], infos: Sequence[ParamInfo]) -> list[numpy.ndarray]:
+    """The arrays of a call, with copies of the inputs that share elements with an output.
+
+    Raises:
+        ArgumentError: two written tensors share elements.
+    """
+    copies = _harmful_overlaps(infos, arrays)
+    return [copies.get(k, array) for k, array in enumerate(arrays)]
+
+
 def call_program(program: CompiledProgram, tensors: Sequence[Any], config: RunConfig | None) -> Any:
     """Call a compiled program directly: see `CompiledProgram.__call__`."""
     check_platform(program.platform, program.name)

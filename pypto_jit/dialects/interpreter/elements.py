@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 
+from pypto_jit.dialects.interpreter.races import READ, WRITE
 from pypto_jit.dialects.interpreter.scalars import INDEX_BITS, wrap
 from pypto_jit.dialects.interpreter.tiles import Array, Call, Tile, meaning
 from pypto_jit.dialects.types import ArrayType
@@ -33,10 +35,16 @@ def _element(value: Any, array: Array) -> Any:
     return numpy.asarray(value).astype(array.dtype)
 
 
+def _view(tensor: Array, indices: Sequence[int]) -> Array:
+    """One element as a view."""
+    return tensor[tuple(slice(index, index + 1) for index in indices)]
+
+
 @meaning("read")
 def _read(call: Call) -> Any:
     tensor, *indices = call.operands
     _check(call, "tensor", tuple(indices), tensor.shape)
+    call.touches(READ, _view(tensor, indices))
     kind = call.types[0]
     assert kind is not None
     return _scalar(tensor[tuple(indices)], kind.dtype)
@@ -46,6 +54,7 @@ def _read(call: Call) -> Any:
 def _write(call: Call) -> None:
     value, tensor, *indices = call.operands
     _check(call, "tensor", tuple(indices), tensor.shape)
+    call.touches(WRITE, _view(tensor, indices))
     tensor[tuple(indices)] = _element(value, tensor)
 
 

@@ -14,6 +14,7 @@ import numpy
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.interpreter import scalars
 from pypto_jit.dialects.interpreter.expressions import EXPRESSION_STEPS
+from pypto_jit.dialects.interpreter.races import READ, WRITE, Watch
 from pypto_jit.dialects.interpreter.tensors import STEPS
 from pypto_jit.dialects.interpreter.tiles import MEANINGS, Array, Call, poison
 from pypto_jit.dialects.locations import span_of
@@ -28,27 +29,30 @@ _Step = Callable[[_Values], None]
 _TERMINATORS = frozenset({"scf.yield", "scf.condition", "func.return"})
 
 
-def interpret(module: ir.Module, arguments: Sequence[Array]) -> None:
+def interpret(module: ir.Module, arguments: Sequence[Array], watch: Watch | None = None) -> None:
     """Run every function of a module, in order, on NumPy arrays; what the kernel stores is written into them.
 
     Args:
         module: tiles as values: the module as traced, or after any pass before destination passing.
         arguments: one array per tensor parameter of the kernel, in its order, of any strides.
+        watch: takes note of every access to a tensor.
 
     Raises:
+        RaceError: the watch has seen iterations of a parallel loop that depend on their order.
         BoundsError: the box of a load or store leaves its tensor; carries the line.
         ArgumentError: an array does not fit its parameter.
         InternalError: an operation that has no meaning here.
     """
     with module.context, ir.Location.unknown(), numpy.errstate(all="ignore"):
-        program = _Program([op.operation for op in module.body.operations if op.operation.name == "func.func"])
+        program = _Program([op.operation for op in module.body.operations if op.operation.name == "func.func"], watch)
         program.run(program.entries, list(arguments))
 
 
 class _Program:
     """The functions of a module: a call runs them all, or the host function, which calls the others."""
 
-    def __init__(self, functions: list[ir.Operation]) -> None:
+    def __init__(self, functions: list[ir.Operation], watch: Watch | None = None) -> None:
+        self.watch = watch
         hosts = [function for function in functions if _HOST in function.attributes]
         self.entries = [_Function(function, self) for function in hosts or functions]
         self._kernels: dict[str, list[_Function]] = {}
@@ -171,7 +175,7 @@ class _Decoder:
             arguments, self._arguments = self._arguments, []
             return self._program.call_step(operation, arguments)
         if dialect == "pypto" and name in MEANINGS:
-            return _operator_step(operation, name, operands, results)
+            return _operator_step(operation, name, operands, results, self._program.watch)
         if dialect == "arith":
             return _scalar_step(operation, name, operands, results[0])
         if operation.name == "scf.for":
@@ -182,23 +186,46 @@ class _Decoder:
             return self.branch(operation, operands[0], results)
         raise _unknown(operation)
 
+    def _watched(self, operation: ir.Operation, step: _Step, operands: list[int]) -> _Step:
+        """A step on whole tensors, each of which it reads, but for the one that it assigns to."""
+        watch, span = self._program.watch, span_of(operation.location)
+        if watch is None:
+            return step
+        *read, last = operands
+        assigned = [last] if operation.name == "pypto.assign" else []
+
+        def run(values: _Values) -> None:
+            for kind, slots in ((READ, read if assigned else operands), (WRITE, assigned)):
+                for value in (values[slot] for slot in slots):
+                    if isinstance(value, numpy.ndarray):
+                        watch.access(kind, value, span)
+            step(values)
+
+        return run
+
     def loop(self, operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:
         block = operation.regions[0].blocks[0]
         index, *carried = (self.slot(argument) for argument in block.arguments)
         steps, yielded = self.block(block)
         lower, upper, stride, *initial = operands
         span = span_of(operation.location)
+        watch, kind = self._program.watch, _independent(operation)
 
         def run(values: _Values) -> None:
             if values[stride] <= 0:
                 raise ShapeError("the step of a loop must be positive", span=span, found=values[stride])
             current = [values[slot] for slot in initial]
+            watched = None if watch is None or kind is None else watch.enter(kind, span)
             for k in range(values[lower], values[upper], values[stride]):
                 values[index] = k
+                if watched is not None:
+                    watched.values.append(k)
                 _assign(values, carried, current)
                 for step in steps:
                     step(values)
                 current = [values[slot] for slot in yielded]
+            if watch is not None and watched is not None:
+                watch.leave()
             _assign(values, results, current)
 
         return run
@@ -238,6 +265,12 @@ class _Decoder:
         return run
 
 
+def _independent(operation: ir.Operation) -> str | None:
+    """What declares the iterations of a loop independent; None where nothing does."""
+    attributes = operation.attributes
+    return "pl.spmd" if "pypto.task" in attributes else "pl.parallel" if "pypto.parallel" in attributes else None
+
+
 def _nothing(values: _Values) -> None:
     """An operation that only says something of others."""
 
@@ -253,7 +286,9 @@ def _unknown(operation: ir.Operation) -> InternalError:
     )
 
 
-def _operator_step(operation: ir.Operation, name: str, operands: list[int], results: list[int]) -> _Step:
+def _operator_step(
+    operation: ir.Operation, name: str, operands: list[int], results: list[int], watch: Watch | None
+) -> _Step:
     function = MEANINGS[name]
     parsed = [parse_type(str(operand.type)) for operand in operation.operands]
     types = tuple(type_ if isinstance(type_, TensorType | TileType | ArrayType) else None for type_ in parsed)
@@ -263,7 +298,7 @@ def _operator_step(operation: ir.Operation, name: str, operands: list[int], resu
     span = span_of(operation.location)
 
     def run(values: _Values) -> None:
-        made = function(Call(tuple(values[slot] for slot in operands), types, result, attributes, span))
+        made = function(Call(tuple(values[slot] for slot in operands), types, result, attributes, span, watch))
         if results:
             values[results[0]] = made
 

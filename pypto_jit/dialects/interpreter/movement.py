@@ -7,6 +7,7 @@ from math import prod
 import numpy
 
 from pypto_jit.dialects.interpreter.arithmetic import scalar_array
+from pypto_jit.dialects.interpreter.races import ADD, READ, WRITE
 from pypto_jit.dialects.interpreter.rounding import convert, round_to_float
 from pypto_jit.dialects.interpreter.tiles import Array, Call, Tile, embed, meaning
 from pypto_jit.dialects.types import DYNAMIC
@@ -51,6 +52,7 @@ def _load(call: Call) -> Tile:
             expected=f"within {list(call.tile.shape)}",
         )
     view = _box_of(tensor, offsets, extents, call, "load")
+    call.touches(READ, view)
     return embed(view.reshape(valid), call.tile.shape, call.tile.dtype)
 
 
@@ -67,6 +69,7 @@ def _store(call: Call) -> None:
     surplus = box.ndim - tensor.ndim
     box = box.reshape(box.shape[surplus:] if surplus > 0 else (1,) * -surplus + box.shape)
     view = _box_of(tensor, tuple(offsets), box.shape, call, "store")
+    call.touches(ADD if call.attributes.get("atomic") == "add" else WRITE, view)
     target = call.types[1]
     assert target is not None
     values = box if tile.dtype == target.dtype else convert(box, tile.dtype, target.dtype, "rint")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from pypto_jit.dialects.types import DYNAMIC, ArrayType, TensorType, TileType
 from pypto_jit.dtypes import DType
 from pypto_jit.errors import BoundsError, Span
+
+if TYPE_CHECKING:
+    from pypto_jit.dialects.interpreter.races import Watch
 
 Array = NDArray
 
@@ -61,6 +64,7 @@ class Call:
         result: type of the result; None where there is none, or where it is a scalar.
         attributes: the row's attributes.
         span: the user's line.
+        watch: takes note of what is read and written of tensors; None where nobody does.
     """
 
     operands: tuple
@@ -68,6 +72,7 @@ class Call:
     result: TileType | ArrayType | None
     attributes: Mapping[str, object]
     span: Span | None
+    watch: Watch | None = None
 
     @property
     def tile(self) -> TileType:
@@ -79,6 +84,11 @@ class Call:
         """Valid extents of the result: from its type where static, else those of the first operand."""
         pairs = zip(self.tile.valid, source.valid, strict=True)
         return tuple(extent if static == DYNAMIC else static for static, extent in pairs)
+
+    def touches(self, kind: str, view: Array) -> None:
+        """Let the watch know what is done to a view of a tensor."""
+        if self.watch is not None:
+            self.watch.access(kind, view, self.span)
 
     def agree(self, what: str, left: tuple[int, ...], right: tuple[int, ...]) -> None:
         """Raise a BoundsError unless two operands have equal valid extents; an undefined tile agrees with any."""
