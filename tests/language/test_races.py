@@ -151,6 +151,56 @@ def test_tensors_that_share_memory_are_one():
         halves(buffer[:4], buffer[1:], config=CHECK)
 
 
+def test_atomic_additions_may_meet():
+    @pypto.jit
+    def total(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+        for i in pl.parallel(0, 8):
+            pl.store(pl.load(x, [i, 0], [1, 16]), [0, 0], out, atomic=pl.AtomicType.Add)
+        return out
+
+    x = torch.arange(128.0).reshape(8, 16)
+    assert torch.equal(total(x, torch.zeros(1, 16), config=CHECK), x.sum(0, keepdim=True))
+
+    @pypto.jit
+    def mixed(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+        for i in pl.parallel(0, 8):
+            pl.store(pl.load(x, [i, 0], [1, 16]), [0, 0], out, atomic=pl.AtomicType.Add)
+            if i == 7:
+                pl.store(pl.load(x, [i, 0], [1, 16]), [0, 0], out)
+        return out
+
+    with pytest.raises(pypto.RaceError, match="iteration 0 atomically adds to what iteration 7 writes") as caught:
+        mixed(x, torch.zeros(1, 16), config=CHECK)
+    assert caught.value.hint == "add atomically in every iteration, or use pl.range"
+
+
+def test_single_elements():
+    @pypto.jit
+    def histogram(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+        for i in pl.parallel(0, 8):
+            pl.write(out, [0, 0], pl.read(x, [0, i]))
+        return out
+
+    with pytest.raises(pypto.RaceError, match="iteration 0 writes what iteration 1 writes") as caught:
+        histogram(torch.randn(1, 8), torch.zeros(1, 8), config=CHECK)
+    assert caught.value.found == "element [0, 0] of 'out'"
+
+
+def test_blocks_of_a_task():
+    @pypto.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            pl.store(pl.load(x, [0, 0], [1, 16]), [0, 0], out)
+        for block in pl.spmd(4):
+            pl.store(pl.load(x, [block, 0], [1, 16]), [pl.max(block, 1), 0], out)
+        return out
+
+    with pytest.raises(pypto.RaceError) as caught:
+        kernel(torch.randn(4, 16), torch.empty(4, 16), config=CHECK)
+    assert caught.value.message == ("the iterations of pl.spmd are not independent: block 0 writes what block 1 writes")
+    assert caught.value.found == "elements [1, 0] to [1, 15] of 'out'"
+
+
 # Outputs
 
 

@@ -165,9 +165,10 @@ class _Decoder:
         dialect, _, name = operation.name.partition(".")
         operands = [self.slot(operand) for operand in operation.operands]
         results = [self.slot(result) for result in operation.results]
-        decode = STEPS.get(operation.name) or EXPRESSION_STEPS.get(operation.name)
-        if decode is not None:
-            return decode(operation, operands, results)
+        if operation.name in STEPS:
+            return STEPS[operation.name](operation, operands, results)
+        if operation.name in EXPRESSION_STEPS:
+            return self._watched(operation, EXPRESSION_STEPS[operation.name](operation, operands, results), operands)
         if operation.name == "pypto.argument":
             self._arguments += operands
             return _nothing
