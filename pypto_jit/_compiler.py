@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 
@@ -366,6 +366,8 @@ def _llvm(
     ]
     host = find_host(traced.module.operation)
     if host is not None:
+        # Tasks are ordered by the tensors that they name, not by where those lie.
+        entry_tensors = [replace(tensor, in_place=frozenset()) for tensor in entry_tensors]
         return _llvm_of_tasks(traced.module, host, entry_tensors, names)
     planned = [(f, *_operands(f, names)) for f in _functions(traced.module)]
     workspaces = max((sizes for _, _, sizes in planned), key=len, default=[])

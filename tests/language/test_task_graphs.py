@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -114,3 +117,62 @@ def test_the_first_failure_is_reported(threads):
     with pytest.raises(pypto.errors.BoundsError, match="reads outside") as failure:
         outside(plan, data, config=RunConfig(threads=threads))
     assert failure.value.span.line == outside.__wrapped__.__code__.co_firstlineno + 5
+
+
+@pypto.jit
+def through(x, t, y: pl.Out[pl.Tensor]):
+    for i in pl.range(0, ROWS, BAND):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            band = pl.load(x, [i, 0], [BAND, COLUMNS])
+            pl.store(pl.add(band, pl.load(t, [i, 0], [BAND, COLUMNS])), [i, 0], y)
+    return y
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_an_input_may_be_the_output(threads):
+    x, t = torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)
+    goal = x + t
+    assert torch.equal(through(x, t, x, config=RunConfig(threads=threads)), goal)
+    assert torch.equal(x, goal)
+
+
+def test_calls_may_overlap(program):
+    from concurrent.futures import ThreadPoolExecutor
+
+    plans = [random_plan(seed) for seed in range(12)]
+    starts = [torch.randn(ROWS, COLUMNS) for _ in plans]
+    with ThreadPoolExecutor(4) as pool:
+        calls = [
+            pool.submit(program, plan, start.clone(), config=RunConfig(threads=2))
+            for plan, start in zip(plans, starts, strict=True)
+        ]
+        for call, plan, start in zip(calls, plans, starts, strict=True):
+            assert torch.equal(call.result(), in_order(plan, start))
+
+
+def test_a_saved_program_runs_elsewhere(program, tmp_path):
+    script = """
+import sys, torch
+from pypto_jit.runtime.artifact import CompiledProgram
+program = CompiledProgram.load(sys.argv[1])
+plan, data, goal = torch.load(sys.argv[2])
+assert torch.equal(program(plan, data), goal)
+assert "mlir" not in sys.modules
+"""
+    plan, start = random_plan(5), torch.randn(ROWS, COLUMNS)
+    torch.save((plan, start, in_order(plan, start)), tmp_path / "data.pt")
+    folder = program.save(tmp_path / "program")
+    subprocess.run([sys.executable, "-c", script, str(folder), str(tmp_path / "data.pt")], check=True)
+
+
+def test_a_forked_child_runs_on_one_thread(program):
+    plan, start = random_plan(6), torch.randn(ROWS, COLUMNS)
+    goal = in_order(plan, start)
+    assert torch.equal(program(plan, start.clone(), config=RunConfig(threads=2)), goal)
+    child = os.fork()
+    if child == 0:
+        try:
+            same = torch.equal(program(plan, start.clone()), goal)
+        finally:
+            os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
