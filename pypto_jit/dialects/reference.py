@@ -21,7 +21,8 @@ _HEADER = """# Operators
 Written by `python -m pypto_jit.dialects.reference` from the operator table (`pypto_jit/dialects/operators.py`).
 
 Elements outside of a tile's valid region are unspecified after every operator. FP16 and BF16 are computed in FP32 and
-rounded once per operator; integers wrap; integer division truncates, and by zero it gives 0.
+rounded once per operator; integers wrap; integer division truncates, and by zero it gives 0. A zero that is the largest
+or smallest of several elements is positive.
 """
 
 

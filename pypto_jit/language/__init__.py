@@ -26,7 +26,7 @@ from pypto_jit.dtypes import (
     DType,
 )
 from pypto_jit.language import arrays as array
-from pypto_jit.language import system, tasks, tensors, tile
+from pypto_jit.language import system, tasks, tensor, tensors, tile
 from pypto_jit.language.annotations import InOut, Out, constexpr
 from pypto_jit.language.arrays import Array
 from pypto_jit.language.control import parallel, range
@@ -34,8 +34,9 @@ from pypto_jit.language.expressions import reduce
 from pypto_jit.language.functions import FunctionType, func_attr
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
 from pypto_jit.language.operators import FUNCTIONS, AtomicType
-from pypto_jit.language.parts import PadValue, assemble, fillpad_expand, slice
+from pypto_jit.language.parts import PadValue, assemble, fillpad_expand, fillpad_inplace, slice
 from pypto_jit.language.scalars import Scalar, fold
+from pypto_jit.language.statics import const, static_assert, static_print
 from pypto_jit.language.tensor_level import expand, layer_norm, mean, rms_norm, sum
 from pypto_jit.language.values import Tensor, Tile
 from pypto_jit.targets import Space
@@ -122,9 +123,11 @@ __all__ = [
     "Tile",
     "array",
     "assemble",
+    "const",
     "constexpr",
     "expand",
     "fillpad_expand",
+    "fillpad_inplace",
     "func_attr",
     "function",
     "gelu",
@@ -142,9 +145,12 @@ __all__ = [
     "silu",
     "slice",
     "softmax",
+    "static_assert",
+    "static_print",
     "sum",
     "system",
     "tanh",
+    "tensor",
     "tile",
 ]
 __all__ += list(FUNCTIONS)

@@ -204,22 +204,34 @@ def _names(row: Operator) -> tuple[str, ...]:
     return tuple(table.get(operand.name, operand.name) for operand in row.operands)
 
 
+def _ignored(row: Operator) -> list[tuple[str, Any]]:
+    """Arguments of PyPTO's operators that mean nothing here: scratch is the compiler's, and all is precise."""
+    found: list[tuple[str, Any]] = []
+    if row.rule in ("row_reduction", "column_reduction") or row.name in ("rsqrt", "row_expand_add"):
+        found.append(("tmp", None))
+    if row.name in ("div", "divs", "log", "rsqrt", "recip"):
+        found.append(("high_precision", False))
+    return found
+
+
 def _plain(row: Operator) -> Callable[..., Any]:
-    """A function for a row that is nothing but its operands; reductions also accept the scratch that PyPTO's take."""
+    """A function for a row that is nothing but its operands, and what PyPTO's takes besides that says nothing here."""
     name = row.name
     parameters = [Parameter(operand, Parameter.POSITIONAL_OR_KEYWORD) for operand in _names(row)]
-    reduction = row.rule in ("row_reduction", "column_reduction")
-    if reduction:
-        parameters.append(Parameter("tmp", Parameter.POSITIONAL_OR_KEYWORD, default=None))
+    ignored = _ignored(row)
+    arity = len(parameters)
+    parameters += [Parameter(extra, Parameter.POSITIONAL_OR_KEYWORD, default=default) for extra, default in ignored]
     has_scalar = any(operand.kind == "scalar" for operand in row.operands)
     keywords = {parameter.name: k for k, parameter in enumerate(parameters)}
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        operands = list(args)
+        operands = list(args[:arity])
         for key in sorted(kwargs, key=keywords.__getitem__):
-            operands.append(kwargs[key])
-        if reduction and len(operands) > 1:
-            _scratch(name, operands.pop())
+            if keywords[key] < arity:
+                operands.append(kwargs[key])
+        for (extra, _), value in zip(ignored, args[arity:], strict=False):
+            kwargs[extra] = value
+        _scratch(name, kwargs.get("tmp"))
         if name in _DISPATCHED:
             return arithmetic(name, *operands)
         if has_scalar and isinstance(operands[0], Tile):

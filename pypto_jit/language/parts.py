@@ -57,6 +57,12 @@ def fillpad(x: Any, pad_value: Any = PadValue.zero) -> Any:
 
 
 @checked
+def fillpad_inplace(x: Any, pad_value: Any = PadValue.zero) -> Any:
+    """As `fillpad`; tiles are values, so that the compiler decides what is done in place."""
+    return emit("fillpad", (_tile("fillpad_inplace", x),), {"pad": _pad("fillpad_inplace", pad_value)})
+
+
+@checked
 def fillpad_expand(x: Any, shape: Any, pad_value: Any = PadValue.zero) -> Any:
     """As `fillpad`, into a larger tile: what is beyond the valid region of ``x`` is filled.
 
@@ -193,4 +199,4 @@ def assemble(target: Any, source: Any, offset: Any) -> Any:
     return emit("insert", (whole, part), None, starts)
 
 
-__all__ = ["PadValue", "assemble", "fillpad_expand", "slice"]
+__all__ = ["PadValue", "assemble", "fillpad_expand", "fillpad_inplace", "slice"]

@@ -6,8 +6,22 @@ from typing import Any
 
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
 from pypto_jit.language.operators import FUNCTIONS
+from pypto_jit.language.parts import assemble, fillpad_expand, fillpad_inplace, slice
 
-__all__ = ["gelu", "sigmoid", "silu", "softmax", "tanh"]
+create = FUNCTIONS["create_tile"]
+
+__all__ = [
+    "assemble",
+    "create",
+    "fillpad_expand",
+    "fillpad_inplace",
+    "gelu",
+    "sigmoid",
+    "silu",
+    "slice",
+    "softmax",
+    "tanh",
+]
 __all__ += list(FUNCTIONS)
 
 globals().update(FUNCTIONS)

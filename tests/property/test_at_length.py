@@ -21,10 +21,9 @@ each_target = pytest.mark.parametrize("target", sorted(TARGETS))
 @each_shape
 @each_target
 @settings(max_examples=120)
-@given(data=st.data(), seed=st.integers(0, 2**16), blocks=st.integers(1, 4))
-def test_chains(programs, target, data, seed, blocks):
-    # No edge values: the order of a reduction is free, and so is the sign of its largest zero, which a division shows.
-    check_chain(data.draw(programs(TARGETS[target], EXACT, 8)), seed, edges=False, blocks=blocks)
+@given(data=st.data(), seed=st.integers(0, 2**16), edges=st.booleans(), blocks=st.integers(1, 4))
+def test_chains(programs, target, data, seed, edges, blocks):
+    check_chain(data.draw(programs(TARGETS[target], EXACT, 8)), seed, edges=edges, blocks=blocks)
 
 
 @each_target

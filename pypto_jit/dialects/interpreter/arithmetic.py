@@ -134,7 +134,9 @@ def _extremum(function: numpy.ufunc) -> Callable[[Array, int], Array]:
         else:
             identity = -numpy.inf if function is numpy.maximum else numpy.inf
             box = box.astype(numpy.float32)
-        return function.reduce(box, axis=axis, keepdims=True, initial=identity)
+        result = function.reduce(box, axis=axis, keepdims=True, initial=identity)
+        # One element is its own extreme; a zero that is the extreme of several has no sign of its own.
+        return result if box.dtype.kind in "iu" or box.shape[axis] == 1 else result + numpy.float32(0)
 
     return run
 

@@ -13,7 +13,7 @@ from math import inf
 from pypto_jit._mlir import ir
 from pypto_jit.dtypes import DType
 from pypto_jit.lowering.cpu import math
-from pypto_jit.lowering.cpu.emitter import Emitter
+from pypto_jit.lowering.cpu.emitter import Emitter, Extent
 
 Function = Callable[[Emitter, DType, list[ir.Value]], ir.Value]
 
@@ -154,3 +154,14 @@ def start(fold: str, dtype: DType) -> int | float:
     if dtype.is_float:
         return -inf if fold == "max" else inf
     return -(2 ** (dtype.bits - 1)) if fold == "max" else 2 ** (dtype.bits - 1) - 1
+
+
+def unsigned_zero(e: Emitter, fold: str, dtype: DType, result: ir.Value, count: Extent) -> ir.Value:
+    """The extreme of ``count`` elements, a number: a zero among several is positive, whatever order it was found in."""
+    if fold == "sum" or not dtype.is_float or count == 1:
+        return result
+    positive = e.same("arith.addf", result, e.constant(0.0, *e.shape(result)))
+    if isinstance(count, int):
+        return positive
+    several = e.compare("ne", count, e.constant(1, "i64"))
+    return e.select(several, positive, result)

@@ -10,7 +10,7 @@ from pypto_jit.dtypes import DType
 from pypto_jit.lowering.cpu import convert
 from pypto_jit.lowering.cpu.access import Access, open_accesses
 from pypto_jit.lowering.cpu.columns import Column, Columns, Sums
-from pypto_jit.lowering.cpu.elements import ELEMENTS, FOLDS, Fold, start
+from pypto_jit.lowering.cpu.elements import ELEMENTS, FOLDS, Fold, start, unsigned_zero
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.cpu.frame import Frame, Held, scalar
 from pypto_jit.lowering.cpu.fusion import FromScalar, FromStep, FromTile, Group, Role, Source, Step, row_step
@@ -224,7 +224,7 @@ class _Nest:
         for number, total in zip(reductions, totals, strict=True):
             step = steps[number]
             dtype = step.instruction.result.dtype
-            across = _fold(step).across(e, dtype, total)
+            across = unsigned_zero(e, _fold_name(step), dtype, _fold(step).across(e, dtype, total), self.columns.extent)
             self._keep(number, step, Held.rounded(e, across, dtype), row, state)
 
     def apply(self, step: Step, arguments: list[Held]) -> Held:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.cpu import convert
 from pypto_jit.lowering.cpu.columns import Column, Columns, Sums
-from pypto_jit.lowering.cpu.elements import FOLDS, start
+from pypto_jit.lowering.cpu.elements import FOLDS, start, unsigned_zero
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.cpu.frame import Frame, Held
 from pypto_jit.lowering.cpu.program import Instruction
@@ -41,7 +41,7 @@ def emit_column_reduction(frame: Frame, instruction: Instruction) -> None:
         totals = e.loop(0, rows, 1, [neutral] * count, one_row)
         place = e.address(target.address, e.mul(column, dtype.bytes))
         for k, total in enumerate(totals):
-            held = Held.rounded(e, total, dtype)
+            held = Held.rounded(e, unsigned_zero(e, name, dtype, total, rows), dtype)
             e.store(held.stored(e), e.address(place, k * lanes * dtype.bytes), mask)
 
     def singly(places: list[Column], mask: ir.Value | None, sums: list[Sums]) -> list[list[ir.Value]]:
