@@ -57,7 +57,7 @@ class Tensors:
         view = self._view("slice", tensor, [*offsets, *valid], inside, axes)
         view.type = declared
         extents = tuple(valid[axis] for axis in axes)
-        view.valid = None if extents == declared.shape else extents
+        view.valid = None if inside.shape == declared.shape else extents
         return view
 
     def permute(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
