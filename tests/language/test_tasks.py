@@ -79,6 +79,33 @@ def test_a_predicate_decides_when_the_kernel_runs(gate):
     check(kernel, flag, _rows(16), torch.zeros(16, 16), ways=WAYS, out=expected)
 
 
+@pytest.mark.parametrize(("phases", "producers"), [(2, 1), (2, 4), (3, 3), (3, 8)])
+def test_phases_wait_for_every_producer_of_the_one_before(phases, producers):
+    @pypto.jit
+    def kernel(x, out):
+        stages = pl.create_tensor([phases + 1, producers, 16], pl.FP32)
+        fence = pl.system.task_invalid()
+        for k in pl.range(producers):
+            with pl.at(name_hint="start"):
+                pl.store(pl.load(x, [k, 0], [1, 16]), [0, 0], stages[0, k : k + 1])
+        for phase in range(phases):
+            ids = pl.array.create(producers, pl.TASK_ID)
+            for k in pl.range(producers):
+                with pl.at(name_hint=f"phase{phase}", deps=[fence]) as tid:
+                    total = pl.load(stages, [phase, 0, 0], [1, producers, 16])
+                    pl.store(pl.col_sum(pl.reshape(total, [producers, 16])) + 1.0, [0, 0], stages[phase + 1, k : k + 1])
+                ids[k] = tid
+            fence = pl.system.task_dummy(deps=[ids])
+        with pl.at(name_hint="end", deps=[fence]):
+            pl.store(pl.load(stages[phases], [0, 0], [producers, 16]), [0, 0], out)
+
+    x = _rows(producers) / 256
+    expected = x.double()
+    for _ in range(phases):
+        expected = (expected.sum(0) + 1).expand(producers, 16)
+    check(kernel, x, torch.zeros(producers, 16), ways=WAYS, out=expected.float().contiguous())
+
+
 @pytest.mark.parametrize("submits", [1, 3, 5])
 def test_blocks_of_several_submissions(submits):
     @pypto.jit
