@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from examples import attention, elementwise, flash_attention, matmul, normalization
+from examples import arrays, assemble, attention, elementwise, flash_attention, matmul, normalization
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,30 @@ EXAMPLES: tuple[Example, ...] = (
         lambda x, w, b: torch.relu(x @ w + b),
         ((300, 500), _F32),
         1e-4,
+    ),
+    Example(
+        "replace_by_blocks",
+        assemble.replace_by_blocks,
+        _normal((32, 32), (32, 16)),
+        lambda x, y: torch.cat([x[:, :16], y], 1),
+        ((32, 32), _F32),
+        0.0,
+    ),
+    Example(
+        "repeat_blocks",
+        assemble.repeat_blocks,
+        _normal((32, 32), (8, 8)),
+        lambda x, y: y.repeat(4, 4),
+        ((32, 32), _F32),
+        0.0,
+    ),
+    Example(
+        "histogram",
+        arrays.histogram,
+        lambda g: (torch.randint(0, 6, (50,), generator=g, dtype=_I32),),
+        lambda x: torch.bincount(x, minlength=8),
+        ((8,), _I32),
+        0.0,
     ),
     Example(
         "matmul_bias",
