@@ -8,7 +8,18 @@ from typing import Any
 
 import torch
 
-from examples import arrays, assemble, attention, elementwise, flash_attention, matmul, normalization
+from examples import (
+    arrays,
+    assemble,
+    attention,
+    elementwise,
+    flash_attention,
+    matmul,
+    mixed,
+    normalization,
+    spmd,
+    tasks,
+)
 
 
 @dataclass(frozen=True)
@@ -171,6 +182,38 @@ EXAMPLES: tuple[Example, ...] = (
         _normal((64, 64), (64, 64), (1, 64)),
         lambda a, b, bias: a @ b + bias,
         ((64, 64), _F32),
+        1e-4,
+    ),
+    Example(
+        "product + bias in two tasks",
+        mixed.staged,
+        lambda g: (*_normal((128, 256), (256, 128), dtype=_F16)(g), *_normal((128, 128))(g)),
+        lambda a, b, bias: a @ b + bias,
+        ((128, 128), _F32),
+        1e-3,
+    ),
+    Example(
+        "five tasks",
+        tasks.vector_graph,
+        _normal((128, 128), (128, 128)),
+        lambda a, b: (a + b + 1) * (a + b + 2) + (a + b),
+        ((128, 128), _F32),
+        1e-5,
+    ),
+    Example(
+        "three phases of tasks",
+        tasks.phases,
+        _normal((16, 64)),
+        lambda x: x.sum(0) + 2 * (x + x.roll(-1, 0)),
+        ((16, 64), _F32),
+        1e-4,
+    ),
+    Example(
+        "three launches of blocks",
+        spmd.polynomial,
+        _normal((256, 64)),
+        lambda x: ((x + 1) * x + 1) * x + 1,
+        ((256, 64), _F32),
         1e-4,
     ),
     Example(
