@@ -9,12 +9,15 @@ from pypto_jit.dtypes import DType
 from pypto_jit.errors import ControlFlowError, ShapeError, Span
 from pypto_jit.frontend.builder import Builder, Region
 from pypto_jit.frontend.liveness import Flow
+from pypto_jit.frontend.jumps import RESULT, is_internal
+from pypto_jit.frontend.placeholders import placeholder
 from pypto_jit.frontend.structures import (
     UNDEFINED,
     Containers,
     describe,
     flatten,
     is_plain_number,
+    is_traced,
     number_dtype,
     same,
     unflatten,
@@ -23,10 +26,20 @@ from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.values import Tile, UnknownExtent
 
 
+# Operations of an expression's arms that are worked out whether they are needed or not.
+_SPECULATED = 8
+_HARMFUL = frozenset({"arith.divsi", "arith.divui", "arith.floordivsi", "arith.ceildivsi", "arith.remsi", "arith.remui"})
+
+
+def is_harmless(operation: ir.Operation) -> bool:
+    """Whether an operation may run where its result is not needed."""
+    return operation.name.startswith("arith.") and operation.name not in _HARMFUL
+
+
 class Phi:
     """One value that the two arms leave differently: a result of the ``scf.if``."""
 
-    def __init__(self, then: Any, other: Any, dtype: DType | None) -> None:
+    def __init__(self, then: Any, other: Any, dtype: DType | None = None) -> None:
         self.then = then
         self.other = other
         self.dtype = dtype
@@ -36,8 +49,12 @@ class Phi:
 class Branch:
     """Hooks around the arms of one recorded ``if``."""
 
-    def __init__(self, builder: Builder, condition: Scalar, flow: Flow, span: Span | None) -> None:
+    def __init__(
+        self, builder: Builder, condition: Scalar, flow: Flow, span: Span | None, *, expression: bool = False
+    ) -> None:
         self._builder = builder
+        self._expression = expression
+        self._chooses = condition
         self._flow = flow
         self._span = span
         self._location = builder.location
@@ -83,7 +100,11 @@ class Branch:
         merged: list[tuple[Any, list[Any]] | None] = []
         for name in self._flow.bound:
             then, other = self._then[name], variables.get(name, UNDEFINED)
-            if name not in self._flow.after or then is UNDEFINED or other is UNDEFINED:
+            if name not in self._flow.after or (then is UNDEFINED and other is UNDEFINED):
+                merged.append(None)
+            elif is_internal(name) and (then is UNDEFINED or other is UNDEFINED):
+                merged.append(self._complete(then, other, phis))
+            elif then is UNDEFINED or other is UNDEFINED:
                 merged.append(None)
             else:
                 merged.append(self._merge(name, then, other, phis))
@@ -96,6 +117,18 @@ class Branch:
 
     def _value(self, structure: Any, leaves: list[Any]) -> Any:
         return unflatten(structure, (leaf.value if isinstance(leaf, Phi) else leaf for leaf in leaves))
+
+    def _complete(self, then: Any, other: Any, phis: list[Phi]) -> tuple[Any, list[Any]]:
+        """A variable that only one arm binds, and that is read only where that arm ran."""
+        leaves: list[Any] = []
+        structure = flatten(other if then is UNDEFINED else then, leaves)
+        for k, leaf in enumerate(leaves):
+            if is_traced(leaf) and leaf.region in self._regions:
+                phi = Phi(leaf, UNDEFINED) if other is UNDEFINED else Phi(UNDEFINED, leaf)
+                phi.dtype = leaf.dtype if isinstance(leaf, Scalar) else None
+                phis.append(phi)
+                leaves[k] = phi
+        return structure, leaves
 
     def _merge(self, name: str, then: Any, other: Any, phis: list[Phi]) -> tuple[Any, list[Any]]:
         then_leaves: list[Any] = []
@@ -115,12 +148,12 @@ class Branch:
         if isinstance(then, Tile) and isinstance(other, Tile):
             if then.type != other.type:
                 raise ShapeError(
-                    f"'{name}' is another kind of tile in each arm of the `if`",
+                    f"{_shown(name)} is another kind of tile in each arm of the `if`",
                     span=self._span,
                     found=f"{then!r} (line {_line(then)}) and {other!r} (line {_line(other)})",
                     expected="one shape, dtype, memory and valid shape",
                 )
-            return Phi(then, other, None)
+            return Phi(then, other)
         dtypes = [_dtype(value) for value in (then, other)]
         if None in dtypes:
             raise self._differ(name, then, other)
@@ -137,7 +170,7 @@ class Branch:
 
     def _differ(self, name: str, then: Any, other: Any) -> ControlFlowError:
         return ControlFlowError(
-            f"'{name}' is another kind of value in each arm of an `if` on a traced value",
+            f"{_shown(name)} is another kind of value in each arm of an `if` on a traced value",
             span=self._span,
             found=f"{describe(then)} and {describe(other)}",
             expected="tiles of one type, scalars of one dtype, or one Python value",
@@ -150,6 +183,9 @@ class Branch:
             [self._handle(phi.then, phi, self._regions[0]) for phi in phis],
             [self._handle(phi.other, phi, self._regions[1]) for phi in phis],
         ]
+        if self._expression and all(phi.dtype is not None for phi in phis) and self._speculate():
+            self._select(phis, values)
+            return
         for block, yielded in zip(self._blocks, values, strict=True):
             ir.Operation.create("scf.yield", operands=yielded, loc=self._location, ip=ir.InsertionPoint(block))
         if not phis:
@@ -162,7 +198,31 @@ class Branch:
         for phi, handle in zip(phis, created.results, strict=True):
             phi.value = self._result(phi, handle)
 
+    def _speculate(self) -> bool:
+        """Move what the arms compute before the statement, where that costs little and can do no harm."""
+        operations = [view.operation for block in self._blocks for view in block.operations]
+        if len(operations) > _SPECULATED or not all(is_harmless(operation) for operation in operations):
+            return False
+        for operation in operations:
+            operation.move_before(self._operation)
+        self._operation.erase()
+        return True
+
+    def _select(self, phis: list[Phi], values: list[list[ir.Value]]) -> None:
+        builder = self._builder
+        for phi, then, other in zip(phis, *values, strict=True):
+            assert phi.dtype is not None
+            pair = [Scalar(value, phi.dtype, builder.region) for value in (then, other)]
+            if phi.other is False:
+                phi.value = builder.scalar("and", [self._chooses, pair[0]], phi.dtype)
+            elif phi.then is True:
+                phi.value = builder.scalar("or", [self._chooses, pair[1]], phi.dtype)
+            else:
+                phi.value = builder.scalar("select", [self._chooses, *pair], phi.dtype)
+
     def _handle(self, value: Any, phi: Phi, arm: Region) -> ir.Value:
+        if value is UNDEFINED:
+            return placeholder(self._builder, phi.other if phi.then is UNDEFINED else phi.then, arm.block)
         if phi.dtype is not None and not isinstance(value, Scalar):
             return self._builder.constant(value, phi.dtype).handle
         # The arm is closed; what it made may still leave it, by its yield.
@@ -172,9 +232,21 @@ class Branch:
         region = self._builder.region
         if phi.dtype is not None:
             return Scalar(handle, phi.dtype, region)
-        pairs = zip(phi.then.valid_extents, phi.other.valid_extents, strict=True)
-        extents = tuple(a if same(a, b) and not isinstance(a, UnknownExtent) else UnknownExtent() for a, b in pairs)
-        return Tile(handle, phi.then.type, extents, phi.other.span, region)
+        then, other = (phi.other, phi.other) if phi.then is UNDEFINED else (phi.then, phi.other)
+        other = then if other is UNDEFINED else other
+        pairs = zip(then.valid_extents, other.valid_extents, strict=True)
+        kept = (isinstance(a, int) or self._lasts(a) for a in then.valid_extents)
+        extents = tuple(a if keep and same(a, b) else UnknownExtent() for keep, (a, b) in zip(kept, pairs, strict=True))
+        return Tile(handle, then.type, extents, other.span, region)
+
+    def _lasts(self, extent: Any) -> bool:
+        """Whether an extent is a value from outside of the arms."""
+        return isinstance(extent, Scalar) and extent.region not in self._regions
+
+
+def _shown(name: str) -> str:
+    """A variable in an error message."""
+    return "what the function returns" if name == RESULT else f"'{name}'"
 
 
 def _dtype(value: Any) -> DType | None:

@@ -16,7 +16,7 @@ from pypto_jit.frontend.branches import Branch
 from pypto_jit.frontend.builder import Builder
 from pypto_jit.frontend.calls import caller_of, kernel_of
 from pypto_jit.frontend.liveness import Flow
-from pypto_jit.frontend.loops import Loop
+from pypto_jit.frontend.loops import CountedLoop, Repetition
 from pypto_jit.frontend.rewrite import Rewriter
 from pypto_jit.frontend.structures import UNDEFINED
 from pypto_jit.language.control import Range
@@ -49,8 +49,8 @@ def _builder() -> Builder:
 
 
 def _flow(encoded: tuple[Any, ...]) -> Flow:
-    _, bound, targets, exposed, after, read, jumps = encoded
-    return Flow(bound, targets, frozenset(exposed), frozenset(after), frozenset(read), jumps)
+    _, bound, targets, exposed, after, read, jumps, exits = encoded
+    return Flow(bound, targets, frozenset(exposed), frozenset(after), frozenset(read), jumps, exits)
 
 
 def _refuse_jumps(builder: Builder, flow: Flow, what: str) -> None:
@@ -71,6 +71,12 @@ def _refuse_jumps(builder: Builder, flow: Flow, what: str) -> None:
     )
 
 
+def _recordable(flow: Flow) -> Builder:
+    builder = _builder()
+    _refuse_jumps(builder, flow, "a `while` on a traced value")
+    return builder
+
+
 def _condition(value: Any) -> Any:
     """A traced BOOL, or a Python bool."""
     if isinstance(value, Scalar):
@@ -78,16 +84,26 @@ def _condition(value: Any) -> Any:
     return bool(value)
 
 
-def _combine(name: str, left: Scalar, right: Any) -> Any:
-    if not isinstance(right, (Scalar, bool)):
+def _combine(name: str, left: Scalar, right: Callable[[], Any]) -> Any:
+    """``left and right()``, or ``or``: the right operand is only worked out where the left one does not decide."""
+    builder = _builder()
+    branch = Branch(builder, _condition(left), _CHOICE_FLOW, builder.span(), expression=True)
+    branch.enter({})
+    then = _operand(name, right()) if name == "and" else True
+    branch.turn({_CHOICE: then})
+    other = False if name == "and" else _operand(name, right())
+    return branch.results({_CHOICE: other})[0]
+
+
+def _operand(name: str, value: Any) -> Any:
+    if not isinstance(value, (Scalar, bool)):
         raise ControlFlowError(
             f"`{name}` of a traced scalar takes conditions",
             span=_builder().span(),
-            found=right,
+            found=value,
             hint="compare explicitly, for example x != 0",
         )
-    left, right = _condition(left), _condition(right)
-    return left & right if name == "and" else left | right
+    return _condition(value)
 
 
 def _min_max(name: str) -> Callable[..., Any]:
@@ -111,14 +127,22 @@ class Hooks:
     UNDEFINED = UNDEFINED
     locals = staticmethod(builtins.locals)
 
-    def loop(self, items: Any, encoded: tuple[Any, ...]) -> tuple[Any, Loop | None]:
+    def loop(self, items: Any, encoded: tuple[Any, ...]) -> tuple[Any, CountedLoop | None]:
         """What to iterate over, and the recorded loop if it is one."""
         if not isinstance(items, Range):
             return items, None
         builder, flow = _builder(), _flow(encoded)
         _refuse_jumps(builder, flow, f"a {items.name} loop")
-        loop = Loop(builder, items, flow, builder.span())
+        loop = CountedLoop(builder, items, flow, builder.span())
         return loop.items(), loop
+
+    def repetition(self, encoded: tuple[Any, ...]) -> Repetition:
+        """The hooks of one ``while``."""
+        return Repetition(_flow(encoded), _recordable)
+
+    def left(self, *jumps: Any) -> bool:
+        """Whether a loop is left for good, in Python."""
+        return any(jump is True for jump in jumps)
 
     def branch(self, test: Any, encoded: tuple[Any, ...]) -> tuple[bool, Branch | None]:
         """Whether to run the first arm, and the recorded branch if it is one."""
@@ -128,6 +152,54 @@ class Hooks:
         builder, flow = _builder(), _flow(encoded)
         _refuse_jumps(builder, flow, "an `if` on a traced value")
         return True, Branch(builder, condition, flow, builder.span())
+
+    # Loops with init_values, which `yields` rewrites
+
+    def initial(self, items: Any, arity: int) -> tuple[Any, ...]:
+        """The first of the values that a loop carries."""
+        values = getattr(items, "init_values", None)
+        if values is None:
+            raise ControlFlowError(
+                "this loop carries no values", span=_builder().span(), found=items, expected="pl.range and its kin"
+            )
+        self._check_count(items, len(values) if arity < 0 else arity, "names")
+        return values
+
+    def given(self, items: Any, count: int, value: Any) -> tuple[Any, ...]:
+        """What ``pl.yield_`` hands to the next iteration."""
+        values = value if count > 1 or (count < 0 and isinstance(value, tuple)) else (value,)
+        self._check_count(items, len(values) if count else 0, "values in pl.yield_")
+        return values if count else ()
+
+    def _check_count(self, items: Any, found: int, what: str) -> None:
+        expected = len(items.init_values)
+        if found != expected:
+            raise ControlFlowError(
+                f"{items.name} carries as many values as it has init_values",
+                span=_builder().span(),
+                found=f"{found} {what}",
+                expected=f"{expected}, as in init_values",
+            )
+
+    def single(self, values: tuple[Any, ...]) -> Any:
+        """What a name alone is bound to: a single value itself, or the tuple of several."""
+        return values[0] if len(values) == 1 else values
+
+    def yield_last(self, items: Any) -> None:
+        """At the end of a body that yields nothing."""
+        raise ControlFlowError(
+            f"the body of a {items.name} loop with init_values ends in pl.yield_",
+            span=_builder().span(),
+            hint="end it with `a, b = pl.yield_(x, y)`, or leave init_values out and rebind the names",
+        )
+
+    def condition_first(self, items: Any) -> None:
+        """At the start of a ``pl.while_`` body that has no condition."""
+        raise ControlFlowError(
+            "the body of a pl.while_ loop begins with pl.cond",
+            span=_builder().span(),
+            hint="write `pl.cond(condition)` as its first statement, or use a `while` statement",
+        )
 
     def callee(self, function: Any) -> Any:
         """What to call: a user's function is rewritten in turn."""
@@ -166,7 +238,7 @@ class Hooks:
         if isinstance(condition, bool):
             return then() if condition else other()
         builder = _builder()
-        branch = Branch(builder, condition, _CHOICE_FLOW, builder.span())
+        branch = Branch(builder, condition, _CHOICE_FLOW, builder.span(), expression=True)
         branch.enter({})
         branch.turn({_CHOICE: then()})
         return branch.results({_CHOICE: other()})[0]
@@ -175,7 +247,7 @@ class Hooks:
         """``a and b and ...``."""
         for operand in rest:
             if isinstance(value, Scalar):
-                value = _combine("and", value, operand())
+                value = _combine("and", value, operand)
             elif not value:
                 return value
             else:
@@ -186,7 +258,7 @@ class Hooks:
         """``a or b or ...``."""
         for operand in rest:
             if isinstance(value, Scalar):
-                value = _combine("or", value, operand())
+                value = _combine("or", value, operand)
             elif value:
                 return value
             else:
@@ -204,9 +276,14 @@ class Hooks:
         for name, operand in zip(names[1:], rest, strict=True):
             if not isinstance(result, Scalar) and not result:
                 return result
-            left, right = right, operand()
-            comparison = _OPERATORS[name](left, right)
-            result = _combine("and", result, comparison) if isinstance(result, Scalar) else comparison
+            left = right
+
+            def compare(name: str = name, left: Any = left, operand: Callable[[], Any] = operand) -> Any:
+                nonlocal right
+                right = operand()
+                return _OPERATORS[name](left, right)
+
+            result = _combine("and", result, compare) if isinstance(result, Scalar) else compare()
         return result
 
     def rebound(self, name: str, value: Any) -> None:

@@ -7,7 +7,7 @@ everywhere, since a function may be called at any time.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -19,7 +19,7 @@ _NONE: Names = frozenset()
 
 @dataclass(frozen=True)
 class Flow:
-    """What there is to know of one ``for`` or ``if`` statement.
+    """What there is to know of one ``for``, ``while`` or ``if`` statement.
 
     Attributes:
         bound: variables it binds, in order of appearance; the loop variables are not among them.
@@ -28,6 +28,7 @@ class Flow:
         after: variables that may be read after the statement.
         read: variables that its body reads.
         jumps: (keyword, line) of ``break``, ``continue``, ``return`` and ``yield`` that leave its body.
+        exits: (variable, keyword, line) of the jumps that were rewritten: a loop ends once such a variable is True.
     """
 
     bound: tuple[str, ...]
@@ -36,6 +37,7 @@ class Flow:
     after: Names
     read: Names
     jumps: tuple[tuple[str, int], ...]
+    exits: tuple[tuple[str, str, int], ...] = ()
 
 
 def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -103,7 +105,7 @@ def _own_bindings(node: ast.AST) -> Iterator[str]:
         yield node.rest
 
 
-def _jumps(nodes: Iterable[ast.stmt], yields: bool, in_loop: bool = False) -> Iterator[tuple[str, int]]:
+def find_jumps(nodes: Iterable[ast.stmt], yields: bool = False, in_loop: bool = False) -> Iterator[tuple[str, int]]:
     """Jumps out of a body.
 
     Args:
@@ -118,14 +120,14 @@ def _jumps(nodes: Iterable[ast.stmt], yields: bool, in_loop: bool = False) -> It
             if not in_loop:
                 yield ("break" if isinstance(node, ast.Break) else "continue"), node.lineno
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
-            yield from _jumps(node.body, yields, True)
-            yield from _jumps(node.orelse, yields, in_loop)
+            yield from find_jumps(node.body, yields, True)
+            yield from find_jumps(node.orelse, yields, in_loop)
         elif not isinstance(node, _SCOPES):
             for expression in own_nodes(_heads(node) if hasattr(node, "body") else [node]) if yields else ():
                 if isinstance(expression, _YIELDS):
                     yield "yield", expression.lineno
             for block in _blocks(node):
-                yield from _jumps(block, yields, in_loop)
+                yield from find_jumps(block, yields, in_loop)
 
 
 def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
@@ -149,7 +151,7 @@ def _heads(node: ast.stmt) -> list[ast.AST]:
 
 @dataclass
 class Analysis:
-    """The flows of every ``for`` and ``if`` of one function; those of nested functions have analyses of their own."""
+    """The flows of every ``for``, ``while`` and ``if`` of one function; those of nested functions have analyses of their own."""
 
     flows: dict[ast.AST, Flow] = field(default_factory=dict)
     _captured: Names = _NONE
@@ -202,9 +204,7 @@ class Analysis:
             other = self._block(node.orelse, after, head)
             return then | other | self._uses.read(node.test)
         if isinstance(node, ast.While):
-            inside = after | self._gen(node.body) | self._uses.read(node.test)
-            self._block(node.body, inside, inside)
-            return inside | self._block(node.orelse, after, head)
+            return self._while(node, after, head)
         if isinstance(node, (ast.Break, ast.Continue)):
             return head
         if isinstance(node, (ast.Return, ast.Raise)):
@@ -220,15 +220,28 @@ class Analysis:
 
     def _for(self, node: ast.For | ast.AsyncFor, after: Names, head: Names) -> Names:
         targets = tuple(self._uses.bound(node.target))
-        exposed = self._gen(node.body) - frozenset(targets)
-        rest = self._block(node.orelse, after, head) if node.orelse else after
-        self._record(node, node.body, targets, exposed, rest | after)
-        inside = rest | after | exposed
+        rest = after | (self._block(node.orelse, after, head) if node.orelse else after)
+        exposed = (self._gen(node.body) | self._kept(node.body, rest)) - frozenset(targets)
+        self._record(node, node.body, targets, exposed, rest)
+        inside = rest | exposed
         self._block(node.body, inside, inside)
         return inside | self._uses.read(node.iter, node.target)
 
+    def _while(self, node: ast.While, after: Names, head: Names) -> Names:
+        rest = after | (self._block(node.orelse, after, head) if node.orelse else after)
+        tested = self._uses.read(node.test)
+        exposed = self._gen(node.body) | (tested - self._surely(node.body)) | self._kept(node.body, rest | tested)
+        self._record(node, [*node.body, node.test], (), exposed, rest)
+        inside = rest | exposed | tested
+        self._block(node.body, inside, inside)
+        return inside
+
+    def _kept(self, body: list[ast.stmt], after: Names) -> Names:
+        """Variables read after a body that not every way through it binds: some may hold what they held before it."""
+        return (frozenset(self._uses.bound(*body)) - self._surely(body)) & (after | self._captured)
+
     def _record(
-        self, node: ast.stmt, body: list[ast.stmt], targets: tuple[str, ...], exposed: Names, after: Names
+        self, node: ast.stmt, body: Sequence[ast.AST], targets: tuple[str, ...], exposed: Names, after: Names
     ) -> None:
         names = dict.fromkeys((*self._uses.bound(*body), *sorted(self._assigned_inside)))
         self.flows[node] = Flow(
@@ -237,7 +250,8 @@ class Analysis:
             exposed | self._captured,
             after | self._captured,
             self._uses.read(*body),
-            tuple(_jumps(body, self._yields)),
+            tuple(find_jumps([part for part in body if isinstance(part, ast.stmt)], self._yields)),
+            getattr(node, "exits", ()),
         )
 
     def _gen(self, statements: list[ast.stmt]) -> Names:
@@ -261,11 +275,13 @@ class Analysis:
             return self._uses.read(*_heads(node)).union(*(self._gen(block) for block in blocks))
         return self._uses.read(node)
 
+    def _surely(self, statements: list[ast.stmt]) -> Names:
+        return _NONE.union(*(self._surely_bound(statement) for statement in statements))
+
     def _surely_bound(self, node: ast.stmt) -> Names:
         """Variables that a statement binds on every way through it."""
         if isinstance(node, ast.If):
-            then = _NONE.union(*(self._surely_bound(statement) for statement in node.body))
-            return then & _NONE.union(*(self._surely_bound(statement) for statement in node.orelse))
+            return self._surely(node.body) & self._surely(node.orelse)
         if not isinstance(node, _SCOPES) and any(_blocks(node)):
             return _NONE
         # Whether a := runs may depend on what stands before it.

@@ -1,281 +1,172 @@
-"""A recorded ``for``: the body is traced once; what it rebinds becomes loop-carried values of an ``scf.for``."""
+"""Recorded loops: counted ones become an ``scf.for``; those that may end early, or run while a condition holds, an
+``scf.while``.
+
+An ``scf.while`` carries whether there is another turn: each turn works that out for the next one, so that its first
+region only passes on what is carried.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pypto_jit._mlir import ir
-from pypto_jit.dtypes import INDEX
-from pypto_jit.errors import ControlFlowError, ShapeError, Span
-from pypto_jit.frontend.builder import Builder, Region
+from pypto_jit.dtypes import BOOL, INDEX
+from pypto_jit.errors import ControlFlowError, Span
+from pypto_jit.frontend.builder import Builder
+from pypto_jit.frontend.carried import Leaf, RecordedLoop
 from pypto_jit.frontend.liveness import Flow
-from pypto_jit.frontend.structures import (
-    UNDEFINED,
-    Containers,
-    describe,
-    flatten,
-    is_plain_number,
-    is_traced,
-    number_dtype,
-    same,
-    unflatten,
-)
 from pypto_jit.language.control import Range
 from pypto_jit.language.scalars import Scalar
-from pypto_jit.language.values import Tile, UnknownExtent
 
 
-@dataclass
-class Leaf:
-    """One value that enters the loop. ``argument`` stands for it in the body; ``final`` is what the body leaves."""
-
-    name: str
-    initial: Any
-    argument: Any = None
-    final: Any = None
-    result: Any = None
-
-
-@dataclass
-class Variable:
-    """A variable that the body binds."""
-
-    name: str
-    initial: Any
-    exposed: bool
-    structure: Any = None
-    leaves: list[Leaf] = field(default_factory=list)
-    bound_after: bool = True
+def _record_while(
+    builder: Builder,
+    block: ir.Block,
+    initial: Sequence[ir.Value],
+    location: ir.Location,
+) -> list[ir.Value]:
+    """An ``scf.while`` around a body, from whether it runs at all and what it carries at first; its results."""
+    kinds = [value.type for value in initial]
+    created = builder.operation("scf.while", kinds[1:], initial, {}, 2, location)
+    before = ir.Block.create_at_start(created.regions[0], kinds, [location] * len(kinds))
+    arguments = list(before.arguments)
+    ir.Operation.create("scf.condition", operands=arguments, loc=location, ip=ir.InsertionPoint(before))
+    block.append_to(created.regions[1])
+    return list(created.results)
 
 
-class Loop:
-    """Hooks around the body of one recorded loop."""
+class CountedLoop(RecordedLoop):
+    """``for i in pl.range(...)`` and its kin."""
 
     def __init__(self, builder: Builder, items: Range, flow: Flow, span: Span | None) -> None:
-        self._builder = builder
         self._items = items
-        self._flow = flow
-        self._span = span
-        self._what = f"{items.name} loop" if span is None else f"{items.name} loop at line {span.line}"
-        self._variables: list[Variable] = []
-        operands = [builder.index(bound) for bound in (items.start, items.stop, items.step)]
-        attributes: dict[str, ir.Attribute] = {}
+        self._attributes: dict[str, ir.Attribute] = {}
         if items.parallel:
-            attributes["pypto.parallel"] = ir.UnitAttr.get(builder.context)
-        self._attributes = attributes
-        self._location = builder.location
-        self._bounds = operands
-        self._operation = builder.operation("scf.for", [], operands, attributes, 1, self._location)
-        index = builder.type("index")
-        self._block = ir.Block.create_at_start(self._operation.regions[0], [index], [self._location])
-        self._region: Region | None = None
-        self._containers = Containers({})
+            self._attributes["pypto.parallel"] = ir.UnitAttr.get(builder.context)
+        if items.stages is not None:
+            i64 = builder.type("i64")
+            self._attributes["pypto.stages"] = ir.IntegerAttr.get(i64, items.stages)
+        super().__init__(builder, flow, span, items.name, items.parallel)
 
-    def items(self) -> Any:
-        """The one traced iteration: opens the body and gives the loop variable."""
-        self._region = self._builder.open_region(self._block, f"{self._items.name} loop", self._span)
-        yield Scalar(self._block.arguments[0], INDEX, self._region)
+    def _make(self) -> tuple[ir.Operation, ir.Block]:
+        builder, items = self._builder, self._items
+        self._bounds = [builder.index(bound) for bound in (items.first, items.end, items.stride)]
+        operation = builder.operation("scf.for", [], self._bounds, self._attributes, 1, self._location)
+        block = ir.Block.create_at_start(operation.regions[0], [builder.type("index")], [self._location])
+        return operation, block
 
-    # Entering the body
+    def items(self) -> Iterator[Any]:
+        """The one traced turn: opens the body and gives the loop variable."""
+        self.open()
+        yield self._items.variable(Scalar(self._block.arguments[0], INDEX, self._region))
 
-    def enter(self, variables: dict[str, Any]) -> tuple[Any, ...]:
-        """What the body finds in the variables that it reads before it rebinds them."""
-        flow = self._flow
-        self._containers = Containers({name: variables[name] for name in flow.read if name in variables})
-        entered = []
-        for name in flow.bound:
-            exposed = name in flow.exposed
-            if not exposed and name not in flow.after:
-                continue
-            variable = Variable(name, variables.get(name, UNDEFINED), exposed)
-            self._variables.append(variable)
-            if variable.initial is not UNDEFINED:
-                self._open(variable)
-            if exposed:
-                entered.append(self._entering(variable))
-        return tuple(entered)
-
-    def _open(self, variable: Variable) -> None:
-        values: list[Any] = []
-        variable.structure = flatten(variable.initial, values)
-        variable.leaves = [Leaf(variable.name, value) for value in values]
-        if self._items.parallel or not variable.exposed:
-            return
-        for leaf in variable.leaves:
-            if is_traced(leaf.initial) or is_plain_number(leaf.initial):
-                leaf.argument = self._argument(leaf.initial)
-
-    def _argument(self, value: Any) -> Tile | Scalar:
+    def _create(self, leaves: Sequence[Leaf], exits: Scalar | bool) -> Sequence[ir.Value]:
         builder = self._builder
-        assert self._region is not None
-        if isinstance(value, Tile):
-            kind = builder.type(str(value.type))
-            extents = tuple(e if isinstance(e, int) else UnknownExtent() for e in value.valid_extents)
-            return Tile(self._block.add_argument(kind, self._location), value.type, extents, value.span, self._region)
-        dtype = value.dtype if isinstance(value, Scalar) else number_dtype(value)
-        kind = builder.type(dtype.signless)
-        return Scalar(self._block.add_argument(kind, self._location), dtype, self._region)
-
-    def _entering(self, variable: Variable) -> Any:
-        if variable.initial is UNDEFINED:
-            self._builder.note_undefined(self._span, variable.name, f"has no value before the {self._what}")
-            return UNDEFINED
-        leaves = (leaf.initial if leaf.argument is None else leaf.argument for leaf in variable.leaves)
-        return unflatten(variable.structure, leaves)
-
-    # Leaving the body
-
-    def leave(self, variables: dict[str, Any]) -> None:
-        """Close the body: what it left in the variables is carried to the next iteration and out of the loop."""
-        changed = self._containers.changed()
-        if changed is not None:
-            raise ControlFlowError(
-                f"'{changed}' is changed in place inside a {self._items.name} loop, which runs once while it is traced",
-                span=self._span,
-                hint=f"bind a new value: {changed} = [...]; to unroll in Python, use range",
-            )
-        for variable in self._variables:
-            self._close(variable, variables.get(variable.name, UNDEFINED))
-        leaves = [leaf for variable in self._variables for leaf in variable.leaves]
-        carried = [leaf for leaf in leaves if leaf.final is not None]
-        for leaf in carried:
-            if leaf.argument is None:
-                leaf.argument = self._argument(leaf.initial)
-        carried.sort(key=lambda leaf: leaf.argument.handle.arg_number)
-        yielded = [self._builder.value(leaf.final) for leaf in carried]
-        self._builder.operation("scf.yield", [], yielded, location=self._location)
-        assert self._region is not None
-        self._builder.close_region(self._region)
-        for leaf in leaves:
-            if leaf.argument is not None and leaf.final is None:
-                # The body does not change it after all: it is the value from outside.
-                argument = leaf.argument.handle
-                argument.replace_all_uses_with(self._builder.value(self._traced(leaf.initial)))
-                self._block.erase_argument(argument.arg_number)
-        if carried:
-            self._finish(carried)
-
-    def _close(self, variable: Variable, final: Any) -> None:
-        if variable.initial is UNDEFINED or final is UNDEFINED:
-            variable.bound_after = False
-            return
-        values: list[Any] = []
-        structure = flatten(final, values)
-        if structure != variable.structure:
-            raise self._changes(variable, variable.initial, final, "another structure")
-        for leaf, value in zip(variable.leaves, values, strict=True):
-            self._compare(variable, leaf, value)
-
-    def _compare(self, variable: Variable, leaf: Leaf, value: Any) -> None:
-        if same(value, leaf.initial) or (leaf.argument is not None and same(value, leaf.argument)):
-            return
-        if self._items.parallel:
-            raise ControlFlowError(
-                f"'{variable.name}' is carried from one iteration of pl.parallel to the next",
-                span=self._span,
-                found=f"{describe(leaf.initial)} before, {describe(value)} after",
-                expected="independent iterations",
-                hint="use pl.range for a loop that accumulates, or another name for a value of one iteration",
-            )
-        initial = leaf.initial if leaf.argument is None else leaf.argument
-        if isinstance(initial, Tile) and isinstance(value, Tile):
-            if initial.type != value.type:
-                raise self._tiles_differ(variable, leaf.initial, value)
-            leaf.final = value
-            return
-        scalar = self._as_scalar(value, initial)
-        if scalar is None:
-            raise self._changes(variable, leaf.initial, value, "another kind of value")
-        leaf.final = scalar
-
-    def _as_scalar(self, value: Any, initial: Any) -> Scalar | None:
-        if not all(isinstance(v, Scalar) or is_plain_number(v) for v in (value, initial)):
-            return None
-        dtype = initial.dtype if isinstance(initial, Scalar) else number_dtype(initial)
-        if isinstance(value, Scalar):
-            return value if value.dtype == dtype else None
-        if number_dtype(value) != dtype and not (number_dtype(value) == INDEX and dtype.name != "BOOL"):
-            return None
-        return self._builder.constant(value, dtype)
-
-    def _tiles_differ(self, variable: Variable, before: Tile, after: Tile) -> ShapeError:
-        return ShapeError(
-            f"'{variable.name}' is another kind of tile after an iteration of the loop than before",
-            span=after.span or self._span,
-            found=f"{before!r} before (line {_line(before)}), {after!r} after (line {_line(after)})",
-            expected="one shape, dtype, memory and valid shape",
-            hint=_hint(before, after),
-        )
-
-    def _changes(self, variable: Variable, before: Any, after: Any, what: str) -> ControlFlowError:
-        hint = "a loop carries tiles, scalars, and tuples, lists and dicts of them"
-        if is_plain_number(before) and isinstance(after, Scalar) and after.dtype.is_float:
-            hint = f"start with a float: {variable.name} = {float(before)}"
-        return ControlFlowError(
-            f"'{variable.name}' becomes {what} inside the {self._items.name} loop",
-            span=self._span,
-            found=f"{describe(before)} before, {describe(after)} after an iteration",
-            hint=hint,
-        )
-
-    # The operation
-
-    def _finish(self, carried: list[Leaf]) -> None:
-        builder = self._builder
-        initials = [builder.value(self._traced(leaf.initial)) for leaf in carried]
+        finals = [builder.value(leaf.final) for leaf in leaves]
+        if exits is not False:
+            return self._create_while(leaves, finals, exits)
+        self._close_body(finals)
+        if not leaves:
+            return []
+        initial = [self._initial(leaf) for leaf in leaves]
+        kinds = [value.type for value in initial]
         created = builder.operation(
-            "scf.for",
-            [value.type for value in initials],
-            [*self._bounds, *initials],
-            self._attributes,
-            1,
-            self._location,
+            "scf.for", kinds, [*self._bounds, *initial], self._attributes, 1, self._location
         )
         self._block.append_to(created.regions[0])
         self._operation.erase()
-        for leaf, handle in zip(carried, created.results, strict=True):
-            if isinstance(leaf.argument, Tile):
-                extents = _lasting(leaf.initial, leaf.argument, leaf.final)
-                leaf.result = Tile(handle, leaf.argument.type, extents, leaf.final.span, builder.region)
-            else:
-                leaf.result = Scalar(handle, leaf.argument.dtype, builder.region)
+        return list(created.results)
 
-    def _traced(self, value: Any) -> Any:
-        return self._builder.constant(value, number_dtype(value)) if is_plain_number(value) else value
+    def _create_while(
+        self, leaves: Sequence[Leaf], finals: Sequence[ir.Value], exits: Scalar | bool
+    ) -> Sequence[ir.Value]:
+        builder, region = self._builder, self._builder.region
+        following = Scalar(self._block.arguments[0], INDEX, region) + self._items.stride
+        again: Any = False
+        if isinstance(exits, Scalar):
+            again = (following < self._items.end) & ~exits
+        self._close_body([builder.value(self._flag(again)), builder.value(following), *finals])
+        first = self._items.first
+        runs = first < self._items.end
+        initial = [builder.value(self._flag(runs)), builder.index(first), *map(self._initial, leaves)]
+        results = _record_while(builder, self._block, initial, self._location)
+        self._operation.erase()
+        return results[1:]
+
+    def _flag(self, value: Any) -> Scalar:
+        return value if isinstance(value, Scalar) else self._builder.constant(bool(value), BOOL)
+
+
+class ConditionLoop(RecordedLoop):
+    """``while condition:``."""
+
+    def __init__(self, builder: Builder, condition: Scalar, flow: Flow, span: Span | None) -> None:
+        self._condition = condition
+        self._again: Scalar | bool = False
+        super().__init__(builder, flow, span, "while")
+
+    def _make(self) -> tuple[ir.Operation, ir.Block]:
+        operation = self._builder.operation("scf.while", [], [], {}, 2, self._location)
+        return operation, ir.Block.create_at_start(operation.regions[1], [])
+
+    def close(self, condition: Scalar | bool, variables: dict[str, Any]) -> None:
+        """Close the body; the condition says whether there is another turn."""
+        if condition is True:
+            raise ControlFlowError(
+                "a recorded `while` loop never ends: its condition is True after each turn",
+                span=self._span,
+                hint="compare values that the body changes, or leave the loop with `break`",
+            )
+        self._again = condition
+        self.leave(variables)
+
+    def _create(self, leaves: Sequence[Leaf], exits: Scalar | bool) -> Sequence[ir.Value]:
+        builder = self._builder
+        again = self._again if isinstance(self._again, Scalar) else builder.constant(False, BOOL)
+        self._close_body([builder.value(again), *(builder.value(leaf.final) for leaf in leaves)])
+        initial = [builder.value(self._condition), *map(self._initial, leaves)]
+        results = _record_while(builder, self._block, initial, self._location)
+        self._operation.erase()
+        return results
+
+
+class Repetition:
+    """Hooks around one ``while``: it runs in Python until its condition is one that is only known at run time.
+
+    Args:
+        flow: what is known of the statement.
+        check: refuses a statement that cannot be recorded, and gives the trace to record into.
+
+    Attributes:
+        recorded: the recorded loop, once there is one.
+    """
+
+    def __init__(self, flow: Flow, check: Callable[[Flow], Builder]) -> None:
+        self._flow = flow
+        self._check = check
+        self.recorded: ConditionLoop | None = None
+
+    def again(self, test: Any, variables: dict[str, Any]) -> bool:
+        """Whether Python runs the body now: the condition, or once for a recorded loop."""
+        traced = isinstance(test, Scalar)
+        condition = test != 0 if traced and test.dtype != BOOL else test if traced else bool(test)
+        if self.recorded is not None:
+            self.recorded.close(condition, variables)
+            return False
+        if not traced:
+            return condition
+        builder = self._check(self._flow)
+        self.recorded = ConditionLoop(builder, condition, self._flow, builder.span())
+        self.recorded.open()
+        return True
+
+    def enter(self, variables: dict[str, Any]) -> tuple[Any, ...]:
+        """As `RecordedLoop.enter`."""
+        assert self.recorded is not None
+        return self.recorded.enter(variables)
 
     def results(self) -> tuple[Any, ...]:
-        """What the variables that the body binds hold after the loop; then the loop variables, which hold nothing."""
-        known = {variable.name: variable for variable in self._variables}
-        names = (*self._flow.bound, *self._flow.targets)
-        values = tuple(self._result(known.get(name)) for name in names)
-        for name, value in zip(names, values, strict=True):
-            if value is UNDEFINED:
-                self._builder.note_undefined(self._span, name, f"only has a value inside the {self._what}")
-        return values
-
-    def _result(self, variable: Variable | None) -> Any:
-        if variable is None or not variable.bound_after or variable.name not in self._flow.after:
-            return UNDEFINED
-        leaves = (leaf.initial if leaf.result is None else leaf.result for leaf in variable.leaves)
-        return unflatten(variable.structure, leaves)
-
-
-def _lasting(initial: Tile, argument: Tile, final: Tile) -> tuple[Any, ...]:
-    """The valid extents after the loop: those of the first value where the body keeps them."""
-    every = zip(initial.valid_extents, argument.valid_extents, final.valid_extents, strict=True)
-    return tuple(
-        before if after is inside or same(after, before) else UnknownExtent() for before, inside, after in every
-    )
-
-
-def _line(tile: Tile) -> int | str:
-    return "?" if tile.span is None else tile.span.line
-
-
-def _hint(before: Tile, after: Tile) -> str | None:
-    if before.type.space != after.type.space:
-        return "keep it in one memory: pl.create_tile and pl.load have target_memory, and pl.move moves a tile"
-    if before.dtype != after.dtype:
-        return f"cast it inside of the loop: pl.cast(tile, pl.{before.dtype})"
-    return None
+        """As `RecordedLoop.results`."""
+        assert self.recorded is not None
+        return self.recorded.results()

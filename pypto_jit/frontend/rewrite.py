@@ -1,10 +1,9 @@
 """Rewrites a function's control flow so that loops and branches on traced values are recorded.
 
-Python keeps running the function: plain loops and conditions stay what they are. Around each ``for`` and ``if``
-statement hooks are set that do nothing for plain values. For traced ones they let the body run once (both arms of an
-``if``), and before, between and after rebind the variables that the body binds: to what enters the body, and to what
-leaves the statement. Since the statements stay where they are, ``break`` or ``return`` under plain conditions need no
-care, and lines and columns stay those of the source.
+Python keeps running the function: plain loops and conditions stay what they are. Around each ``for``, ``while`` and
+``if`` statement hooks are set that do nothing for plain values. For traced ones they let the body run once (both arms of
+an ``if``), and before, between and after rebind the variables that the body binds: to what enters the body, and to what
+leaves the statement. Lines and columns stay those of the source. What `yields` and `jumps` rewrite goes first.
 
     for i in items: body          it, loop = hooks.loop(items, flow)
                                   for i in it:
@@ -12,6 +11,12 @@ care, and lines and columns stay those of the source.
                                       body
                                       if loop is not None: loop.leave(locals())
                                   if loop is not None: x, y = loop.results()
+
+    while test: body              loop = hooks.repetition(flow)
+                                  while loop.again(test, locals()):
+                                      if loop.recorded: x, y = loop.enter(locals())
+                                      body
+                                  if loop.recorded: x, y = loop.results()
 
     if test: then                 taken, branch = hooks.branch(test, flow)
     else: other                   if branch is not None: branch.enter(locals())
@@ -30,7 +35,7 @@ import weakref
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from pypto_jit.frontend import syntax
+from pypto_jit.frontend import jumps, syntax, yields
 from pypto_jit.frontend.liveness import Analysis, Flow
 from pypto_jit.frontend.source import Definition, find_definition
 
@@ -136,6 +141,7 @@ def _encode(flow: Flow, line: int) -> tuple[Any, ...]:
         tuple(sorted(flow.after)),
         tuple(sorted(flow.read)),
         flow.jumps,
+        flow.exits,
     )
 
 
@@ -167,6 +173,8 @@ class _Transformer(ast.NodeTransformer):
         if isinstance(node, ast.Lambda):
             node.body = self.visit(node.body)
             return node
+        yields.spell_out(node)
+        jumps.structure(node)
         self._flows.update(Analysis.of(node).flows)
         # Read in every function, so that rewritten code can be told from other code.
         mark = ast.Expr(syntax.load(syntax.HOOKS))
@@ -223,7 +231,24 @@ class _Transformer(ast.NodeTransformer):
                 [ast.Expr(syntax.call(syntax.attribute(loop, "leave"), syntax.hook("locals")))],
             ),
         ]
+        if flow.exits:
+            test = syntax.hook("left", *(syntax.load(name) for name, *_ in flow.exits))
+            body.append(ast.If(test, [ast.Break()], []))
         staged = ast.For(node.target, syntax.load(iterator), body, [], None)
+        if node.orelse:
+            staged.orelse = [*results, *self._statements(node.orelse)]
+            results = []
+        return self._placed(node, [opening, staged, *results])
+
+    def visit_While(self, node: ast.While) -> Any:
+        flow = self._flows[node]
+        loop = self._temporary("repetition")
+        opening = ast.Assign([syntax.store(loop)], syntax.hook("repetition", syntax.constant(_encode(flow, node.lineno))))
+        again = syntax.call(syntax.attribute(loop, "again"), self.visit(node.test), syntax.hook("locals"))
+        recorded = syntax.attribute(loop, "recorded")
+        results = [ast.If(recorded, self._rebind(flow.bound, syntax.attribute(loop, "results")), [])]
+        entering = ast.If(recorded, self._rebind(_entered(flow), syntax.attribute(loop, "enter"), True), [])
+        staged = ast.While(again, [entering, *self._statements(node.body)], [])
         if node.orelse:
             staged.orelse = [*results, *self._statements(node.orelse)]
             results = []

@@ -1,7 +1,8 @@
-"""What a Python variable holds while control flow is traced: traced values inside of tuples, lists and dicts."""
+"""What a Python variable holds while control flow is traced: traced values in tuples, lists, dicts and dataclasses."""
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pypto_jit.dtypes import BOOL, FP32, INDEX, DType
@@ -26,8 +27,15 @@ def flatten(value: Any, leaves: list[Any]) -> Any:
         return (kind, tuple([flatten(item, leaves) for item in value]))
     if kind is dict:
         return (kind, tuple([(key, flatten(item, leaves)) for key, item in value.items()]))
+    if _is_record(value):
+        return (kind, tuple([(f.name, flatten(getattr(value, f.name, UNDEFINED), leaves)) for f in fields(value)]))
     leaves.append(value)
     return None
+
+
+def _is_record(value: Any) -> bool:
+    """Whether this is an object of a user's dataclass."""
+    return is_dataclass(value) and not isinstance(value, type) and not type(value).__module__.startswith("pypto_jit.")
 
 
 def unflatten(structure: Any, leaves: Any) -> Any:
@@ -37,10 +45,21 @@ def unflatten(structure: Any, leaves: Any) -> Any:
     kind, parts = structure
     if kind is dict:
         return {key: unflatten(part, leaves) for key, part in parts}
+    if is_dataclass(kind):
+        return _record(kind, {name: unflatten(part, leaves) for name, part in parts})
     items = [unflatten(part, leaves) for part in parts]
     if kind is list:
         return items
     return kind._make(items) if hasattr(kind, "_make") else kind(items)
+
+
+def _record(kind: type, values: dict[str, Any]) -> Any:
+    """A dataclass object with these fields. Its ``__post_init__`` ran when the first one was made."""
+    made = object.__new__(kind)
+    for name, value in values.items():
+        if value is not UNDEFINED:
+            object.__setattr__(made, name, value)
+    return made
 
 
 def is_traced(value: Any) -> bool:
@@ -83,7 +102,9 @@ def describe(value: Any) -> str:
 
 
 class Containers:
-    """The lists, dicts and sets that variables hold, to notice a change in place, which no recorded body can carry."""
+    """The lists, dicts, sets and dataclass objects that variables hold, to notice a change in place, which no recorded
+    body can carry.
+    """
 
     def __init__(self, values: dict[str, Any]) -> None:
         self._found: list[tuple[str, Any, Any]] = []
@@ -92,16 +113,17 @@ class Containers:
             self._collect(name, value, seen)
 
     def _collect(self, name: str, value: Any, seen: set[int]) -> None:
-        if not isinstance(value, (list, dict, set, tuple)) or id(value) in seen:
+        record = _is_record(value)
+        if not (record or isinstance(value, (list, dict, set, tuple))) or id(value) in seen:
             return
         seen.add(id(value))
         if not isinstance(value, tuple):
             self._found.append((name, value, _contents(value)))
-        for item in value.values() if isinstance(value, dict) else value:
+        for item in value.values() if isinstance(value, dict) else _contents(value) if record else value:
             self._collect(name, item, seen)
 
     def changed(self) -> str | None:
-        """The variable whose list, dict or set was changed in place, if any."""
+        """The variable whose list, dict, set or object was changed in place, if any."""
         for name, value, before in self._found:
             now = _contents(value)
             if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
@@ -112,4 +134,6 @@ class Containers:
 def _contents(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [part for item in value.items() for part in item]
+    if _is_record(value):
+        return [getattr(value, f.name, UNDEFINED) for f in fields(value)]
     return list(value)

@@ -29,7 +29,7 @@ from pypto_jit.language import arrays as array
 from pypto_jit.language import system, tasks, tensor, tensors, tile
 from pypto_jit.language.annotations import InOut, Out, constexpr
 from pypto_jit.language.arrays import Array
-from pypto_jit.language.control import parallel, range
+from pypto_jit.language.control import cond, parallel, pipeline, range, unroll, while_, yield_
 from pypto_jit.language.expressions import reduce
 from pypto_jit.language.functions import FunctionType, func_attr
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
@@ -123,6 +123,7 @@ __all__ = [
     "Tile",
     "array",
     "assemble",
+    "cond",
     "const",
     "constexpr",
     "expand",
@@ -138,6 +139,7 @@ __all__ = [
     "mean",
     "min",
     "parallel",
+    "pipeline",
     "program",
     "range",
     "rms_norm",
@@ -152,6 +154,9 @@ __all__ = [
     "tanh",
     "tensor",
     "tile",
+    "unroll",
+    "while_",
+    "yield_",
 ]
 __all__ += list(FUNCTIONS)
 __all__ += tasks.__all__ + tensors.__all__

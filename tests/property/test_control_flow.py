@@ -1,4 +1,4 @@
-"""Recorded control flow means what Python's does: random programs, traced and interpreted, against the same text run.
+"""Recorded control flow means what Python's does: random programs, interpreted and compiled, against the same text run.
 
 The text uses tiles and scalars through a few names; run as plain Python, these are NumPy arrays and integers, and
 ``pl.range`` is ``range``.
@@ -15,14 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pypto_jit.language as pl
-from tests.tracing import evaluate
+from pypto_jit.dialects.interpreter import interpret
+from pypto_jit.targets import A2A3
+from tests.property.compiled import CompiledModule
+from tests.tracing import spec, with_trace
 
 TILES = ("a", "b", "c")
 SCALARS = ("n", "m")
 COLUMNS = 8
 _count = itertools.count()
 
-PLAIN = types.SimpleNamespace(range=range, min=min, max=max, maximum=numpy.maximum)
+PLAIN = types.SimpleNamespace(
+    range=range, pipeline=range, unroll=range, min=min, max=max, maximum=numpy.maximum, yield_=lambda *v: v
+)
 
 
 @st.composite
@@ -46,18 +51,29 @@ def conditions(draw, loops):
     """A condition on scalars; some are known while tracing."""
     one = st.tuples(scalars(loops), st.sampled_from(("<", "<=", "==", "!=", ">")), scalars(loops)).map(" ".join)
     left, right = draw(one), draw(one)
-    form = draw(st.sampled_from(("{0}", "{0} and {1}", "{0} or not {1}", "-2 < n <= 3", "{0} and yes", "yes")))
+    form = draw(st.sampled_from(("{0}", "{0}", "{0} and {1}", "{0} or not {1}", "-2 < n <= 3", "{0} and yes", "yes")))
     return form.format(f"({left})", f"({right})")
 
 
+def indented(lines):
+    return ["    " + line for line in lines]
+
+
 @st.composite
-def statements(draw, loops, depth, in_plain_loop=False):
+def jumps(draw, loops, looped):
+    """A jump under a condition, or straight on."""
+    kinds = ("break", "continue", "return a, b, c, p[0], n, m, p[2]") if looped else ("return b, a, c, p[1], m, n, 1",)
+    return f"if {draw(conditions(loops))}: {draw(st.sampled_from(kinds))}"
+
+
+@st.composite
+def statements(draw, loops, depth, looped=False):
     """Lines of one to four statements."""
     lines = []
-    for _ in range(draw(st.integers(1, 4))):
-        kinds = ["tile", "tile", "scalar", "scalar", "swap", "temporary", "pair"]
+    for _ in range(draw(st.integers(1, 4 if depth > 1 else 2))):
+        kinds = ["tile", "tile", "scalar", "scalar", "swap", "temporary", "pair", "jump"]
         if depth:
-            kinds += ["loop", "if", "if", "unrolled"]
+            kinds += ["loop", "loop", "while", "if", "if", "unrolled"]
         kind = draw(st.sampled_from(kinds))
         tile, other = draw(st.sampled_from(TILES)), draw(st.sampled_from(TILES))
         if kind == "tile":
@@ -74,26 +90,36 @@ def statements(draw, loops, depth, in_plain_loop=False):
             lines += [f"t = {tile} + 1.0", f"{other} = t - {other} * 0.5"]
         elif kind == "pair":
             lines += [f"p = ({tile}, p[0], (p[2] + 1) % 7)", f"{other} = p[1] + p[2]"]
+        elif kind == "jump":
+            lines.append(draw(jumps(loops, looped)))
         elif kind == "loop":
             name = f"i{len(loops)}"
             start, stop = draw(st.sampled_from(("0", "1", "n"))), draw(st.sampled_from(("2", "3", "pl.min(m, 3)")))
-            step = draw(st.sampled_from(("", ", 2")))
+            step = draw(st.sampled_from(("", "", ", 2", ", -1", ", m - 4")))
+            if step.endswith("- 4"):
+                lines.append("m = (5 if m == 4 else m)")
             lines.append(f"for {name} in pl.range({start}, {stop}{step}):")
-            lines += ["    " + line for line in draw(statements((*loops, name), depth - 1))]
+            lines += indented(draw(statements((*loops, name), depth - 1, True)))
+            if draw(st.integers(0, 4)) == 0:
+                lines += ["else:", *indented(draw(statements(loops, depth - 1, looped)))]
+        elif kind == "while":
+            count = f"w{depth}"
+            lines += [f"{count} = 0", f"while {count} < 3 and ({draw(conditions(loops))}):", f"    {count} = {count} + 1"]
+            lines += indented(draw(statements(loops, depth - 1, True)))
         elif kind == "unrolled":
             lines.append("for k in range(3):")
-            body = draw(statements(loops, depth - 1))
+            body = draw(statements(loops, depth - 1, True))
             jump = draw(st.sampled_from(("", "if k == 1: continue", "if k == 1: break")))
-            lines += ["    " + line for line in ([jump] if jump else []) + body]
+            lines += indented(([jump] if jump else []) + body)
         else:
             lines.append(f"if {draw(conditions(loops))}:")
-            lines += ["    " + line for line in draw(statements(loops, depth - 1))]
+            lines += indented(draw(statements(loops, depth - 1, looped)))
             for _ in range(draw(st.integers(0, 2))):
                 lines.append(f"elif {draw(conditions(loops))}:")
-                lines += ["    " + line for line in draw(statements(loops, depth - 1))]
+                lines += indented(draw(statements(loops, depth - 1, looped)))
             if draw(st.booleans()):
                 lines.append("else:")
-                lines += ["    " + line for line in draw(statements(loops, depth - 1))]
+                lines += indented(draw(statements(loops, depth - 1, looped)))
     return lines
 
 
@@ -108,8 +134,8 @@ def program(lines):
     return namespace["program"], text
 
 
-@settings(max_examples=60)
-@given(statements((), 3), st.integers(-2, 4), st.integers(-2, 4))
+@settings(max_examples=25)
+@given(statements((), 4), st.integers(-2, 4), st.integers(-2, 4))
 def test_recorded_control_flow_is_pythons(lines, n, m):
     function, text = program(lines)
     x = numpy.arange(3 * COLUMNS, dtype=numpy.float32).reshape(3, COLUMNS)
@@ -117,12 +143,20 @@ def test_recorded_control_flow_is_pythons(lines, n, m):
     expected = numpy.concatenate([*tiles, numpy.full((1, COLUMNS), n_end + 100 * m_end + 10000 * p_end)])
 
     def kernel(x, out):
-        a, b, c = (pl.load(x, [k, 0], [1, COLUMNS]) for k in range(3))
-        *tiles, n_end, m_end, p_end = function(pl, a, b, c, n, m, True)
-        for k, tile in enumerate(tiles):
-            pl.store(tile, [k, 0], out)
-        pl.store(pl.full([1, COLUMNS], pl.FP32, n_end + 100 * m_end + 10000 * p_end), [4, 0], out)
+        # The loop runs once, and its variable is a number that only the running kernel knows.
+        for traced in pl.range(n, n + 1):
+            a, b, c = (pl.load(x, [k, 0], [1, COLUMNS]) for k in range(3))
+            *tiles, n_end, m_end, p_end = function(pl, a, b, c, traced, m, True)
+            for k, tile in enumerate(tiles):
+                pl.store(tile, [k, 0], out)
+            pl.store(pl.full([1, COLUMNS], pl.FP32, n_end + 100 * m_end + 10000 * p_end), [4, 0], out)
 
-    out = numpy.zeros((5, COLUMNS), numpy.float32)
-    evaluate(kernel, x, out)
-    numpy.testing.assert_array_equal(out, expected.astype(numpy.float32), err_msg=text)
+    interpreted = numpy.zeros((5, COLUMNS), numpy.float32)
+
+    def run(traced):
+        interpret(traced.module, [x, interpreted])
+        return CompiledModule(traced.module, A2A3)([x, numpy.zeros_like(interpreted)])[1]
+
+    compiled = with_trace(kernel, spec(3, COLUMNS), spec(5, COLUMNS), then=run)
+    numpy.testing.assert_array_equal(interpreted, expected.astype(numpy.float32), err_msg=text)
+    numpy.testing.assert_array_equal(compiled, expected.astype(numpy.float32), err_msg=text)
