@@ -8,8 +8,8 @@ from pypto_jit._mlir import ir
 from pypto_jit.dtypes import DType
 from pypto_jit.errors import ControlFlowError, ShapeError, Span
 from pypto_jit.frontend.builder import Builder, Region
-from pypto_jit.frontend.liveness import Flow
 from pypto_jit.frontend.jumps import RESULT, is_internal
+from pypto_jit.frontend.liveness import Flow
 from pypto_jit.frontend.placeholders import placeholder
 from pypto_jit.frontend.structures import (
     UNDEFINED,
@@ -25,10 +25,11 @@ from pypto_jit.frontend.structures import (
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.values import Tile, UnknownExtent
 
-
 # Operations of an expression's arms that are worked out whether they are needed or not.
 _SPECULATED = 8
-_HARMFUL = frozenset({"arith.divsi", "arith.divui", "arith.floordivsi", "arith.ceildivsi", "arith.remsi", "arith.remui"})
+_HARMFUL = frozenset(
+    {"arith.divsi", "arith.divui", "arith.floordivsi", "arith.ceildivsi", "arith.remsi", "arith.remui"}
+)
 
 
 def is_harmless(operation: ir.Operation) -> bool:

@@ -1,4 +1,4 @@
-"""What a recorded loop carries: the body is traced once, and what it rebinds goes from turn to turn and out of the loop.
+"""What a recorded loop carries: the body is traced once; what it rebinds goes from turn to turn and out of the loop.
 
 `loops` has the loops themselves: counted ones, and those that run while a condition holds.
 """
@@ -100,16 +100,19 @@ class RecordedLoop(ABC):
         self._containers = Containers({name: variables[name] for name in flow.read if name in variables})
         entered = []
         for name in flow.bound:
-            exposed = name in flow.exposed
+            # A turn begins only where no jump has been taken.
+            leaves = name in self._exits
+            exposed = name in flow.exposed and not leaves
+            if leaves and name in flow.exposed:
+                entered.append(False)
             if not exposed and name not in flow.after:
                 continue
-            variable = Variable(name, variables.get(name, UNDEFINED), exposed and name not in self._exits)
+            variable = Variable(name, variables.get(name, UNDEFINED), exposed)
             self._variables.append(variable)
             if variable.initial is not UNDEFINED:
                 self._open(variable)
             if exposed:
-                # A turn begins only where no jump has been taken.
-                entered.append(False if name in self._exits else self._entering(variable))
+                entered.append(self._entering(variable))
         return tuple(entered)
 
     def _open(self, variable: Variable) -> None:

@@ -44,7 +44,9 @@ def structure(function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
             return
         if isinstance(node, ast.Try) and any(find_jumps(node.finalbody)):
             return
-    nested = {keyword for node in function.body if not isinstance(node, ast.Return) for keyword, _ in find_jumps([node])}
+    nested = {
+        keyword for node in function.body if not isinstance(node, ast.Return) for keyword, _ in find_jumps([node])
+    }
     loops = (node for node in own_nodes(function.body) if isinstance(node, (ast.For, ast.While)))
     if nested or any(keyword != "return" for loop in loops for keyword, _ in find_jumps(loop.body)):
         _Structure("return" in nested).function(function)

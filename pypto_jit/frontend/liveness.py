@@ -151,7 +151,7 @@ def _heads(node: ast.stmt) -> list[ast.AST]:
 
 @dataclass
 class Analysis:
-    """The flows of every ``for``, ``while`` and ``if`` of one function; those of nested functions have analyses of their own."""
+    """The flows of every ``for``, ``while`` and ``if`` of one function; nested functions have analyses of their own."""
 
     flows: dict[ast.AST, Flow] = field(default_factory=dict)
     _captured: Names = _NONE

@@ -17,7 +17,7 @@ from pypto_jit.frontend.builder import Builder
 from pypto_jit.frontend.carried import Leaf, RecordedLoop
 from pypto_jit.frontend.liveness import Flow
 from pypto_jit.language.control import Range
-from pypto_jit.language.scalars import Scalar
+from pypto_jit.language.scalars import Scalar, binary
 
 
 def _record_while(
@@ -71,9 +71,7 @@ class CountedLoop(RecordedLoop):
             return []
         initial = [self._initial(leaf) for leaf in leaves]
         kinds = [value.type for value in initial]
-        created = builder.operation(
-            "scf.for", kinds, [*self._bounds, *initial], self._attributes, 1, self._location
-        )
+        created = builder.operation("scf.for", kinds, [*self._bounds, *initial], self._attributes, 1, self._location)
         self._block.append_to(created.regions[0])
         self._operation.erase()
         return list(created.results)
@@ -149,12 +147,13 @@ class Repetition:
 
     def again(self, test: Any, variables: dict[str, Any]) -> bool:
         """Whether Python runs the body now: the condition, or once for a recorded loop."""
-        traced = isinstance(test, Scalar)
-        condition = test != 0 if traced and test.dtype != BOOL else test if traced else bool(test)
+        condition: Scalar | bool = bool(test) if not isinstance(test, Scalar) else test
+        if isinstance(condition, Scalar) and condition.dtype != BOOL:
+            condition = binary("ne", condition, 0)
         if self.recorded is not None:
             self.recorded.close(condition, variables)
             return False
-        if not traced:
+        if not isinstance(condition, Scalar):
             return condition
         builder = self._check(self._flow)
         self.recorded = ConditionLoop(builder, condition, self._flow, builder.span())

@@ -1,9 +1,9 @@
 """Rewrites a function's control flow so that loops and branches on traced values are recorded.
 
 Python keeps running the function: plain loops and conditions stay what they are. Around each ``for``, ``while`` and
-``if`` statement hooks are set that do nothing for plain values. For traced ones they let the body run once (both arms of
-an ``if``), and before, between and after rebind the variables that the body binds: to what enters the body, and to what
-leaves the statement. Lines and columns stay those of the source. What `yields` and `jumps` rewrite goes first.
+``if`` statement hooks are set that do nothing for plain values. For traced ones they let the body run once (both arms
+of an ``if``), and before, between and after rebind the variables that the body binds: to what enters the body, and to
+what leaves the statement. Lines and columns stay those of the source. What `yields` and `jumps` rewrite goes first.
 
     for i in items: body          it, loop = hooks.loop(items, flow)
                                   for i in it:
@@ -243,7 +243,8 @@ class _Transformer(ast.NodeTransformer):
     def visit_While(self, node: ast.While) -> Any:
         flow = self._flows[node]
         loop = self._temporary("repetition")
-        opening = ast.Assign([syntax.store(loop)], syntax.hook("repetition", syntax.constant(_encode(flow, node.lineno))))
+        made = syntax.hook("repetition", syntax.constant(_encode(flow, node.lineno)))
+        opening = ast.Assign([syntax.store(loop)], made)
         again = syntax.call(syntax.attribute(loop, "again"), self.visit(node.test), syntax.hook("locals"))
         recorded = syntax.attribute(loop, "recorded")
         results = [ast.If(recorded, self._rebind(flow.bound, syntax.attribute(loop, "results")), [])]

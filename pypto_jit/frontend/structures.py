@@ -45,7 +45,7 @@ def unflatten(structure: Any, leaves: Any) -> Any:
     kind, parts = structure
     if kind is dict:
         return {key: unflatten(part, leaves) for key, part in parts}
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         return _record(kind, {name: unflatten(part, leaves) for name, part in parts})
     items = [unflatten(part, leaves) for part in parts]
     if kind is list:

@@ -104,7 +104,8 @@ def statements(draw, loops, depth, looped=False):
                 lines += ["else:", *indented(draw(statements(loops, depth - 1, looped)))]
         elif kind == "while":
             count = f"w{depth}"
-            lines += [f"{count} = 0", f"while {count} < 3 and ({draw(conditions(loops))}):", f"    {count} = {count} + 1"]
+            condition = f"{count} < 3 and ({draw(conditions(loops))})"
+            lines += [f"{count} = 0", f"while {condition}:", f"    {count} = {count} + 1"]
             lines += indented(draw(statements(loops, depth - 1, True)))
         elif kind == "unrolled":
             lines.append("for k in range(3):")

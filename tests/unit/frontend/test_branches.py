@@ -252,16 +252,6 @@ class TestErrors:
         with pytest.raises(ControlFlowError, match="'tiles' is changed in place inside an `if`"):
             lines(kernel, X, X)
 
-    def test_a_return_in_an_arm(self):
-        def kernel(x, out):
-            for i in pl.range(4):
-                if i > 1:
-                    return
-            pl.store(pl.load(x, [0, 0], [1, 32]), [0, 0], out)
-
-        with pytest.raises(ControlFlowError, match="`return` cannot leave"):
-            lines(kernel, X, X)
-
     def test_a_tile_is_no_condition(self):
         def kernel(x, out):
             t = pl.load(x, [0, 0], [1, 32])
@@ -279,16 +269,3 @@ class TestErrors:
 
         with pytest.raises(TraceError, match="tiles have no '>'"):
             lines(kernel, X, X)
-
-    def test_while_says_what_to_write(self):
-        def kernel(x, out):
-            for i in pl.range(4):
-                while i < 3:
-                    i = i + 1
-            pl.store(pl.load(x, [0, 0], [1, 32]), [0, 0], out)
-
-        with pytest.raises(ControlFlowError, match="pl.range") as caught:
-            lines(kernel, X, X)
-        assert caught.value.code == "PYPTO-CONTROL-FLOW"
-        assert caught.value.span is not None
-        assert caught.value.span.line == kernel.__code__.co_firstlineno + 2
