@@ -404,3 +404,23 @@ def test_block_numbers_outside_of_tasks():
         pl.store(pl.load(x, [row, 0], [16, 16]) * pl.get_block_num(), [row, 0], out)
 
     check(kernel, _rows(16), torch.zeros(16, 16), out=_rows(16))
+
+
+def test_each_kernel_has_a_file_of_its_own(tmp_path):
+    @pypto.jit
+    def kernel(a, b, out):
+        with pl.at(name_hint="mixed"):
+            pl.store(pl.load(a, [0, 0], [16, 16]) @ pl.load(b, [0, 0], [16, 16]) + 1.0, [0, 0], out)
+        with pl.at(name_hint="double"):
+            pl.store(pl.load(out, [0, 0], [16, 16]) * 2.0, [0, 0], out)
+
+    a, b, out = _rows(16), torch.eye(16), torch.zeros(16, 16)
+    folder = kernel.compile(a, b, out).save(tmp_path / "program")
+    files = {file.stem: file.read_text() for file in (folder / "kernels").iterdir()}
+    assert set(files) == {"kernel", "kernel_mixed", "kernel_double"}
+    assert files["kernel_mixed"].count("func.func") == 2
+    assert files["kernel_double"].count("func.func") == 1
+    assert files["kernel_double"].startswith("module attributes")
+    assert files["kernel_double"].endswith("  }" + files["kernel"].rpartition("  }")[2])
+    pypto.CompiledProgram.load(folder)(a, b, out)
+    torch.testing.assert_close(out, (a + 1) * 2)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,8 @@ from pypto_jit.runtime.store.serialization import (
     safe_name,
 )
 
+# The comment at a function's head that says which task it is of.
+_CALLED = re.compile(r'// pypto:.*\bpypto\.kernel = "([^"]*)"')
 _DIGITS = 16  # of a content digest in a folder's name
 
 Relower = Callable[[CompiledProgram, Path], CompiledProgram]
@@ -74,7 +77,8 @@ def save_program(
     if program.shared is not None:
         files[SHARED] = program.shared
     if program.assembly is not None:
-        files[about["assembly"]] = program.assembly.encode("utf-8", "surrogateescape")
+        texts = {**split_kernels(program.assembly), about["assembly"]: program.assembly}
+        files.update((name, text.encode("utf-8", "surrogateescape")) for name, text in texts.items())
     staging = path.parent / f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
         if path.is_dir() and not any(path.iterdir()):
@@ -88,6 +92,21 @@ def save_program(
         if staging.is_dir() and not any(staging.iterdir()):
             staging.rmdir()
     return path
+
+
+def split_kernels(assembly: str) -> dict[str, str]:
+    """The assembly of each task's kernel, by the name of its file; none where a program has no tasks."""
+    first, *rest = assembly.splitlines(keepends=True)
+    kernels: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in rest:
+        if line.startswith("  func.func "):
+            called = _CALLED.search(line)
+            lines = kernels.setdefault(called.group(1), []) if called else []
+        lines.append(line)
+        if line.startswith("  }"):
+            lines = []
+    return {f"kernels/{safe_name(name)}.pto": "".join([first, *text, "}\n"]) for name, text in kernels.items()}
 
 
 def load_program(folder: str | os.PathLike[str], relower: Relower | None = None) -> CompiledProgram:
