@@ -386,7 +386,7 @@ def _llvm_of_tasks(
     lowered = lower_tasks(module, host, host_cpu(), _SYMBOL_PREFIX)
     operands = tuple(_host_operand(argument, names) for argument in lowered.host.arguments)
     entry = Host(lowered.host.symbol, operands, lowered.kernels, lowered.host.table)
-    launch = Launch(lowered.host.symbol, operands, 0, -1, -1)
+    launch = Launch(lowered.host.symbol, operands, 0, -1, lowered.work)
     return lowered.text + entry_text(tensors, [], host=entry), [launch], lowered.checks
 
 

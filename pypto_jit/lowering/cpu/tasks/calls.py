@@ -73,9 +73,14 @@ def read_arguments(function: ir.Operation) -> tuple[Argument, ...]:
 
 
 class Kernels:
-    """The kernels of a module with a host function, in order; read before they are lowered, finished after."""
+    """The kernels of a module with a host function, in order; read before they are lowered, finished after.
+
+    Attributes:
+        work: element operations of each function, once they are lowered; -1 where unknown.
+    """
 
     def __init__(self, module: ir.Operation) -> None:
+        self.work: list[int] = []
         self._symbols: list[str] = []
         self._pieces: dict[str, list[Piece]] = defaultdict(list)
         for function in functions(module):
@@ -109,6 +114,7 @@ class Kernels:
         """What the scheduler is told, from the lowered functions, whose names get a prefix."""
         by_name = {symbol(function): function for function in functions(module)}
         found = []
+        self.work = [number(by_name[name], "pypto.work") or 0 for name in self._symbols]
         for name in self._symbols:
             function = by_name[name]
             arguments = list(function.regions[0].blocks[0].arguments)[:-_TRAILING]

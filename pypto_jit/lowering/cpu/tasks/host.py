@@ -27,6 +27,7 @@ from pypto_jit.lowering.cpu.tasks.emission import Emission
 from pypto_jit.lowering.cpu.tasks.layout import LINE, Allocation, Root, Table
 from pypto_jit.lowering.cpu.tasks.tensors import HostTensor, resolve, row_major
 from pypto_jit.lowering.spans import span_of
+from pypto_jit.lowering.tree import constant
 from pypto_jit.lowering.types import TypeTable
 
 # Tasks that a table holds at most, and bytes that it takes at most where that leaves it some tasks.
@@ -42,11 +43,13 @@ class HostCode:
         symbol: its name.
         arguments: what it takes, up to the frame.
         table: the table of tasks that it needs.
+        calls: each kernel that it calls, and how often at most; None where that is not known.
     """
 
     symbol: str
     arguments: tuple[Argument, ...]
     table: Table
+    calls: tuple[tuple[str, int | None], ...]
 
 
 def lower_host(
@@ -74,7 +77,12 @@ def lower_host(
     accesses, slots, pieces = max(host.most_accesses, 1), kernels.slots, kernels.most_pieces
     bytes_each = Table(1024, slots, accesses, pieces).size // 1024
     window = min(_WINDOW, max(_TABLE_BYTES // bytes_each, 16 * pieces))
-    return HostCode(name, tuple(host.arguments), Table(window, slots, accesses, pieces))
+    counts = [None if count is None else count * len(kernels.pieces(callee)) for callee, count in host.calls]
+    known = [count for count in counts if count is not None]
+    if len(known) == len(counts):
+        # A task may be submitted where there is room for the largest.
+        window = min(window, sum(known) + pieces)
+    return HostCode(name, tuple(host.arguments), Table(window, slots, accesses, pieces), tuple(host.calls))
 
 
 class _Host:
@@ -90,6 +98,9 @@ class _Host:
         self._call = Call()
         self.arguments: list[Argument] = []
         self.most_accesses = 0
+        self.calls: list[tuple[str, int | None]] = []
+        # How often what is being lowered runs.
+        self._times: int | None = 1
         first = self._block.operations[0].operation
         emitter = Emitter(function.context, self._block, cpu)
         with ir.InsertionPoint(first):
@@ -181,9 +192,12 @@ class _Host:
             if op.name == "scf.condition":
                 with ir.InsertionPoint(op):
                     op.operands[0] = m.e.same("arith.andi", op.operands[0], m.sound())
+            times = self._times
+            self._times = _times(op, times)
             for region in op.regions:
                 for inner in region.blocks:
                     self._lower_block(inner)
+            self._times = times
         if block == self._block:
             return
         with ir.InsertionPoint(list(block.operations)[-1]):
@@ -254,9 +268,20 @@ class _Host:
         callee = text(op, "callee")
         assert callee is not None
         recorded = emit_call(self._m, self._call, self._kernels.pieces(callee))
+        self.calls.append((callee, self._times))
         self.most_accesses = max(self.most_accesses, recorded)
         self._call = Call()
         self._m.erased.append(op)
+
+
+def _times(op: ir.Operation, outside: int | None) -> int | None:
+    """How often the regions of an operation run at most, from how often the operation does."""
+    if op.name == "scf.if" or not len(op.regions) or outside is None:
+        return outside
+    lower, upper, step = (constant(value) for value in list(op.operands)[:3]) if op.name == "scf.for" else [None] * 3
+    if lower is None or upper is None or step is None or step <= 0:
+        return None
+    return outside * max(0, -((lower - upper) // step))
 
 
 def _root(e: Emitter, tensor: HostTensor) -> ir.Value:

@@ -30,12 +30,14 @@ class TaskModule:
         host: the host function.
         kernels: what tasks run, in the order of their numbers.
         checks: what a status of 1, 2, ... means.
+        work: element operations of a call at most; -1 where unknown.
     """
 
     text: str
     host: HostCode
     kernels: tuple[TaskKernel, ...]
     checks: tuple[Check, ...]
+    work: int
 
 
 def find_host(module: ir.Operation) -> ir.Operation | None:
@@ -59,4 +61,14 @@ def lower_tasks(module: ir.Module, host: ir.Operation, cpu: CpuDescription, pref
     with operation.context, ir.Location.unknown():
         code = lower_host(host, type_table(operation.context), cpu, kernels, checks, prefix)
         tasks = kernels.lowered(operation, prefix)
-    return TaskModule(_DECLARED.sub("", to_llvm_ir(module)), code, tasks, tuple(checks))
+    return TaskModule(_DECLARED.sub("", to_llvm_ir(module)), code, tasks, tuple(checks), _work(code, kernels))
+
+
+def _work(code: HostCode, kernels: Kernels) -> int:
+    total = 0
+    for callee, times in code.calls:
+        each = [kernels.work[piece.number] for piece in kernels.pieces(callee)]
+        if times is None or min(each) < 0:
+            return -1
+        total += times * sum(each)
+    return total
