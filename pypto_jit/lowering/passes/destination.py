@@ -265,8 +265,10 @@ class _Conversion:
 
     def _create(self, node: Node) -> None:
         self._start(node)
-        if DYNAMIC not in self._buffers.physical(node.results[0]).valid:
-            self._buffers.define(node.results[0], STATIC)
+        # Nothing of an unwritten tile is valid.
+        valid = self._buffers.physical(node.results[0]).valid
+        rows, columns = (self._emitter.index(0) if extent == DYNAMIC else None for extent in valid)
+        self._buffers.define(node.results[0], (rows, columns))
 
     def _reshape(self, node: Node) -> None:
         self._start(node)
