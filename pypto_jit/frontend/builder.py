@@ -70,6 +70,8 @@ class Builder(Trace):
         self.context = context
         self.rewriter = rewriter
         self.kernel_code: CodeType | None = None
+        # Whether what is traced is a kernel on the cores, which has no tasks of its own.
+        self.in_core = False
         # Names of the parameters that are declared as outputs, and of those that the kernel rebound to a tile.
         self.outputs: frozenset[str] = frozenset()
         self.rebound: dict[str, Span | None] = {}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import FunctionType as PlainFunction
 from types import MethodType
 from typing import Any, cast
 
-from pypto_jit.errors import ArgumentError, DirectionError, Span
+from pypto_jit.errors import ArgumentError, DirectionError, Span, TraceError
 from pypto_jit.frontend.builder import Builder
 from pypto_jit.language.functions import TASKS, FunctionType, role_of
 from pypto_jit.language.parameters import Declaration, check_argument, declarations, definition_span
@@ -53,16 +53,37 @@ def call_kernel(builder: Builder, kernel: PlainFunction, args: tuple[Any, ...], 
     bound = _bind(builder, kernel, declared, args, kwargs)
     if role not in TASKS:
         return rewritten(builder, kernel)(*bound.args, **bound.kwargs)
-    with _task(builder, kernel.__name__), _watched(builder, kernel, declared, bound.arguments) as written:
+    with _task(builder, kernel.__name__) as alone, _watched(builder, kernel, declared, bound.arguments) as written:
         result = rewritten(builder, kernel)(*bound.args, **bound.kwargs)
+        if alone:
+            _check_results(builder, kernel, result)
     if result is None:
         return written[0] if len(written) == 1 else tuple(written)
     return result
 
 
-def _task(builder: Builder, name: str) -> AbstractContextManager[Any]:
-    """What records the body of a call as a task; nothing within a task or a kernel on the cores."""
-    return nullcontext()
+@contextmanager
+def _task(builder: Builder, name: str) -> Iterator[bool]:
+    """Records a call as a task, and gives True; within a task or a kernel on the cores, it is part of that."""
+    if builder.in_core or builder.task is not None:
+        yield False
+        return
+    task = builder.open_task(name)
+    yield True
+    builder.close_task(task)
+
+
+def _check_results(builder: Builder, kernel: PlainFunction, result: Any) -> None:
+    """Raise a TraceError where a task gives something that only exists on chip."""
+    for value in result if isinstance(result, (tuple, list)) else (result,):
+        if isinstance(value, (Tile, Scalar)):
+            raise TraceError(
+                f"{kernel.__name__}() returns what only exists on chip",
+                span=builder.span(),
+                found=value,
+                expected="tensors: a call of a kernel on the cores is a task of its own",
+                hint=f"store it to a pl.Out parameter of {kernel.__name__}; or make {kernel.__name__} a plain function",
+            )
 
 
 # Arguments
@@ -117,16 +138,13 @@ def _argument(builder: Builder, kernel: PlainFunction, name: str, declaration: D
 
 
 def _workspace(builder: Builder, kernel: PlainFunction, name: str, declaration: Declaration) -> Any:
-    from pypto_jit import language
-
-    create = getattr(language, "create_tensor", None)
-    if declaration.shape is None or declaration.dtype is None or create is None:
+    if declaration.shape is None or declaration.dtype is None:
         raise ArgumentError(
             f"{kernel.__name__}() misses '{name}', whose shape is not declared",
             span=builder.span(),
             hint=f"pass a tensor, or declare it: {name}: pl.Out[pl.Tensor[[rows, columns], pl.FP32]]",
         )
-    return create(list(declaration.shape), declaration.dtype)
+    return builder.create_tensor(declaration.shape, declaration.dtype, None)
 
 
 # Directions

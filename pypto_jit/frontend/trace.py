@@ -18,6 +18,7 @@ from pypto_jit.frontend.builder import Builder
 from pypto_jit.frontend.calls import rewritten
 from pypto_jit.frontend.hooks import REWRITER
 from pypto_jit.frontend.recursion import explain_recursion
+from pypto_jit.language.functions import TASKS, role_of
 from pypto_jit.language.location import code_span, is_internal
 from pypto_jit.language.parameters import Declaration, check_argument, declarations, definition_span
 from pypto_jit.language.reads import Read, collect_reads
@@ -102,6 +103,7 @@ class _Session:
         recorded = self._open(module, location)
         kernel = rewritten(builder, function)
         builder.kernel_code = kernel.__code__
+        builder.in_core = role_of(function) in TASKS
         result = self._call(kernel)
         builder.operation("func.return", [], [], location=location)
         builder.close_region(builder.regions[0])

@@ -73,6 +73,75 @@ def test_an_entry_calls_a_kernel(a, b):
     assert torch.equal(pypto.interpret(main)(a, b), a + b)
 
 
+def test_a_call_is_a_task_named_after_the_kernel(a, b):
+    @pypto.jit
+    def main(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+        between = pl.create_tensor(SHAPE, pl.FP32)
+        between = add(a, b, between)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            # Within a task, a call is part of it.
+            sum_and_difference(between, b, out, between)
+        return add(between, b, out)
+
+    assert torch.equal(main(a, b), a + b - b + b)
+    assert torch.equal(pypto.interpret(main)(a, b), a + b - b + b)
+    names = re.findall(r"func.func @(\w+)", main.lower(a, b)["outline"])
+    assert sum("add" in name for name in names) == 2
+    assert len(names) == 4
+
+
+def test_an_output_that_is_left_out_is_a_workspace(a, b):
+    @pl.jit.incore
+    def declared(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor[[16, 32], pl.FP32]]):
+        pl.store(whole(a) * whole(b), [0, 0], out)
+
+    @pypto.jit
+    def main(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+        product = declared(a, b)
+        return add(product, declared(product, b), out)
+
+    torch.testing.assert_close(main(a, b), a * b + a * b * b)
+
+    @pypto.jit
+    def undeclared(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+        return add(add(a, b), b, out)
+
+    with pytest.raises(pypto.ArgumentError, match=r"add\(\) misses 'out', whose shape is not declared"):
+        undeclared(a, b)
+
+
+def test_a_task_returns_no_tiles(a):
+    @pl.jit.incore
+    def loaded(x: pl.Tensor):
+        return whole(x)
+
+    @pypto.jit
+    def main(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        pl.store(loaded(x), [0, 0], out)
+
+    with pytest.raises(pypto.TraceError, match=r"loaded\(\) returns what only exists on chip"):
+        main(a)
+
+
+def test_a_kernel_in_a_submit_and_in_blocks(a, b):
+    @pl.jit.incore
+    def rows(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        block = pl.get_block_idx()
+        pl.store(pl.load(x, [block * 4, 0], [4, 32]) * 2.0, [block * 4, 0], out)
+        return out
+
+    @pypto.jit
+    def main(a: pl.Tensor, b: pl.Tensor, out: pl.InOut[pl.Tensor], other: pl.Out[pl.Tensor]):
+        tid, out = pl.submit(add, a, b, out)
+        with pl.spmd(4, deps=[tid]) as _:
+            other = rows(out, other)
+        return out, other
+
+    out, other = main(a, b, torch.zeros(SHAPE))
+    assert torch.equal(out, a + b)
+    assert torch.equal(other, (a + b) * 2)
+
+
 def test_a_kernel_is_a_kernel_of_its_own(a, b):
     out = torch.empty(SHAPE)
     assert add(a, b, out) is out
