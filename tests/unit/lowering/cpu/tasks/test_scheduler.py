@@ -13,7 +13,7 @@ import torch
 from pypto_jit import abi
 from pypto_jit.dtypes import INT32
 from pypto_jit.lowering.cpu.entry import EntryTensor, Host, Operand
-from pypto_jit.lowering.cpu.tasks.layout import ADD, READ, WRITE, Table, Task
+from pypto_jit.lowering.cpu.tasks.layout import ADD, READ, WRITE, Frame, Table, Task
 from pypto_jit.lowering.cpu.tasks.scheduler import TaskKernel
 from tests.entries import build, dense
 
@@ -104,8 +104,8 @@ class Step:
     pieces: int = 1
 
 
-def host(steps: Sequence[Step]) -> str:
-    """A host function that submits the steps."""
+def host(steps: Sequence[Step], end: str = "") -> str:
+    """A host function that submits the steps; what is at the end may use ``%data`` and ``%frame``."""
     lines = [
         "define void @host(i64 %data, ptr %frame) {",
         "  %root = alloca [320 x i8], align 64",
@@ -143,14 +143,14 @@ def host(steps: Sequence[Step]) -> str:
             level = f"%top{k}.{n}"
         lines.append(f"  call void @pypto.commit(ptr %frame, i64 %id{k}, i64 {step.pieces}, i64 {level})")
         lines += [f"  br label %next{k}", f"next{k}:"]
-    return "\n".join([*lines, "  ret void", "}", ""])
+    return "\n".join([*lines, end, "  ret void", "}", ""])
 
 
-def program(steps: Sequence[Step], window: int = 64):
+def program(steps: Sequence[Step], window: int = 64, end: str = ""):
     table = Table(window, slots=5, accesses=2, pieces=2)
     function = Host("host", (Operand("data", 0),), KERNELS, table)
     tensor = EntryTensor(dense(HEIGHT, WIDTH, dtype=INT32), written=True)
-    return build(MIX + host(steps), [tensor], [], host=function)
+    return build(MIX + host(steps, end), [tensor], [], host=function)
 
 
 def random_box(draw: random.Random, rows: int, columns: int) -> Box:
@@ -224,3 +224,51 @@ def test_the_first_failure_in_program_order_is_the_one_reported(threads, shuffle
     ]
     data = torch.zeros(HEIGHT, WIDTH, dtype=torch.int32)
     assert program(steps)(data, threads, shuffle << abi.SHUFFLE) == -30
+
+
+# Leaves the number of levels, plus 1000, in the last element, and runs nothing.
+DEPTH = f"""
+  %depth.at = getelementptr i8, ptr %frame, i64 {Frame.DEPTH.at}
+  %depth = load i64, ptr %depth.at
+  %sum = add i64 %depth, 1000
+  %word = trunc i64 %sum to i32
+  %last.at = add i64 %data, {HEIGHT * PITCH - 4}
+  %last = inttoptr i64 %last.at to ptr
+  store i32 %word, ptr %last
+  %count.at = getelementptr i8, ptr %frame, i64 {Frame.COUNT.at}
+  store i64 0, ptr %count.at
+"""
+
+
+def touching(*accesses: tuple[Box, int], waits: tuple[int, ...] = ()) -> Step:
+    """A task that does nothing but say what it touches."""
+    return Step(1, ((True, 0),), accesses, waits=waits)
+
+
+ALL = Box(0, 0, HEIGHT, WIDTH)
+BANDS = [Box(row, 0, 2, WIDTH) for row in range(0, HEIGHT, 2)]
+STRIPS = [Box(0, column, HEIGHT, 4) for column in range(0, WIDTH, 4)]
+TILES = [Box(row, column, 4, 8) for row in range(0, HEIGHT, 4) for column in range(0, WIDTH, 8)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "levels"),
+    [
+        pytest.param([touching((box, WRITE)) for box in BANDS], 1, id="bands"),
+        pytest.param([touching((box, WRITE)) for box in STRIPS], 1, id="strips"),
+        pytest.param([touching((box, WRITE)) for box in TILES], 1, id="tiles"),
+        pytest.param([touching((box, WRITE)) for box in [*TILES, *TILES, *TILES]], 3, id="tiles three times"),
+        pytest.param([touching((box, WRITE)) for box in [*BANDS, *STRIPS, *BANDS]], 3, id="bands and strips"),
+        pytest.param([touching((ALL, READ))] * 20, 1, id="reads"),
+        pytest.param([touching((ALL, ADD))] * 20, 1, id="additions"),
+        pytest.param([touching((ALL, WRITE))] * 20, 20, id="writes"),
+        pytest.param([touching((ALL, ADD))] * 9 + [touching((TILES[3], READ))] * 9, 2, id="reads after additions"),
+        pytest.param([touching((TILES[3], READ))] * 9 + [touching((ALL, WRITE))], 2, id="write after reads"),
+        pytest.param([touching((box, WRITE)) for box in TILES] + [touching((ALL, READ))] * 5, 2, id="read of tiles"),
+        pytest.param([touching(), touching(), touching(waits=(0, 1)), touching(waits=(2,))], 3, id="declared"),
+    ],
+)
+def test_only_tasks_that_touch_the_same_bytes_wait_for_each_other(steps, levels):
+    data = torch.zeros(HEIGHT, WIDTH, dtype=torch.int32)
+    assert program(steps, window=200, end=DEPTH)(data, 2) is None
+    assert data[-1, -1] == 1000 + levels
