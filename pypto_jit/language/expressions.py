@@ -291,14 +291,14 @@ def assign(tensor: Tensor, value: Any) -> None:
         value = filled(kind.shape, kind.dtype, value)
     given = _type(value)
     leading = given.shape[: max(0, given.rank - kind.rank)]
-    with _at_the_line():
-        fits = all(extent == 1 for extent in leading)
-        if not fits or broadcast("=", [given.shape, kind.shape]) != (*leading, *kind.shape):
-            raise ShapeError(
-                "a tensor is assigned values that broadcast to its shape",
-                found=list(given.shape),
-                expected=list(kind.shape),
-            )
+    aligned = zip(reversed(given.shape), reversed(kind.shape), strict=False)
+    if any(extent != 1 for extent in leading) or any(extent not in (1, goal) for extent, goal in aligned):
+        raise ShapeError(
+            "a tensor is assigned values that broadcast to its shape",
+            span=here(),
+            found=list(given.shape),
+            expected=list(kind.shape),
+        )
     if leading:
         value = rearrange(value, range(len(leading), given.rank))
     trace.assign(_in_order(value), tensor)

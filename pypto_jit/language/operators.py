@@ -183,11 +183,26 @@ def _scratch(name: str, tmp: Any) -> None:
         )
 
 
+def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = False, b_trans: bool = False) -> Any:
+    if isinstance(lhs, Tensor) and isinstance(rhs, Tensor):
+        from pypto_jit.language.expressions import matmul as multiply
+
+        return multiply(lhs, rhs, None if out_dtype is None else _dtype(out_dtype, "matmul"), a_trans, b_trans)
+    if out_dtype is not None or a_trans or b_trans:
+        raise TraceError(
+            "matmul of tiles takes two tiles",
+            span=here(),
+            found="out_dtype, a_trans or b_trans",
+            hint="transpose a tile in Mat with pl.transpose_view, and pl.cast the product",
+        )
+    return emit("matmul", (lhs, rhs))
+
+
 _WRITTEN = {
     function.__name__: function
     for function in (
         *(load, store, read, write, create_tile, full, cast, reshape, transpose, move),
-        *(set_validshape, fillpad, extract),
+        *(set_validshape, fillpad, extract, matmul),
     )
 }
 _DISPATCHED = ("add", "sub", "mul", "div", "maximum", "minimum")

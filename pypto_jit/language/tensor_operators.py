@@ -50,9 +50,9 @@ class TensorOperators:
         return _arithmetic("div", other, self)
 
     def __matmul__(self, other: Any) -> Any:
-        from pypto_jit.language.expressions import matmul
+        from pypto_jit.language.operators import FUNCTIONS
 
-        return matmul(self, other)
+        return FUNCTIONS["matmul"](self, other)
 
     def __neg__(self) -> Any:
         return _elementwise("neg", self)

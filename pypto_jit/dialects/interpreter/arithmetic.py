@@ -16,6 +16,8 @@ from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.dtypes import DType
 
 _Function = Callable[..., Array]
+# One axis, or several.
+_Axis = int | tuple[int, ...]
 
 
 def _divide(a: Array, b: Array) -> Array:
@@ -121,13 +123,13 @@ for _axis, _prefix in ((-1, "row_expand"), (-2, "col_expand")):
         meaning(f"{_prefix}_{_name}")(_expansion(ELEMENTWISE[_elementwise_name], _axis))
 
 
-def _sum(box: Array, axis: int) -> Array:
+def _sum(box: Array, axis: _Axis) -> Array:
     wide = numpy.float64 if box.dtype.kind == "f" else numpy.int64
     return numpy.sum(box.astype(wide), axis=axis, keepdims=True)
 
 
-def _extremum(function: numpy.ufunc) -> Callable[[Array, int], Array]:
-    def run(box: Array, axis: int) -> Array:
+def _extremum(function: numpy.ufunc) -> Callable[[Array, _Axis], Array]:
+    def run(box: Array, axis: _Axis) -> Array:
         if box.dtype.kind in "iu":
             limits = numpy.iinfo(box.dtype)
             identity = limits.min if function is numpy.maximum else limits.max
@@ -136,7 +138,8 @@ def _extremum(function: numpy.ufunc) -> Callable[[Array, int], Array]:
             box = box.astype(numpy.float32)
         result = function.reduce(box, axis=axis, keepdims=True, initial=identity)
         # One element is its own extreme; a zero that is the extreme of several has no sign of its own.
-        return result if box.dtype.kind in "iu" or box.shape[axis] == 1 else result + numpy.float32(0)
+        alone = box.size == result.size
+        return result if box.dtype.kind in "iu" or alone else result + numpy.float32(0)
 
     return run
 
@@ -144,7 +147,7 @@ def _extremum(function: numpy.ufunc) -> Callable[[Array, int], Array]:
 REDUCTIONS = {"sum": _sum, "max": _extremum(numpy.maximum), "min": _extremum(numpy.minimum)}
 
 
-def _reduction(function: Callable[[Array, int], Array], axis: int) -> Callable[[Call], Tile]:
+def _reduction(function: Callable[[Array, _Axis], Array], axis: int) -> Callable[[Call], Tile]:
     def run(call: Call) -> Tile:
         tile = call.operands[0]
         reduced = function(tile.box(), axis)

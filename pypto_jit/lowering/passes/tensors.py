@@ -59,12 +59,13 @@ class _Function:
                 kernel.plan.write_block(writer, index, destination)
 
     def _workspace(self, writer: TileWriter, kernel: Kernel) -> ir.Value:
-        """Memory for what a kernel computes; the kernels that use it read that."""
+        """Memory for what a kernel computes; everything that uses it reads that."""
         kind = writer.types.tensor(kernel.value)
         memory = writer.emitter.value("pypto.create_tensor", (), kind)
         value = kernel.value
         for other in self._kernels:
             other.plan.place(value, memory)
+        value.replace_all_uses_with(memory)
         return memory
 
     @contextmanager

@@ -66,7 +66,18 @@ class _Search:
         self._types = types
         self._target = target
         self._assigns = [node for node in program.nodes if node.name == "pypto.assign"]
-        self._in_memory: set[ir.Value] = set()
+        # What is viewed, or read element by element or tile by tile, is memory.
+        self._in_memory = {
+            operand
+            for node in program.nodes
+            if node.name not in VALUES and node.name != "pypto.assign"
+            for operand in node.operands
+            if self._is_value(operand)
+        }
+
+    def _is_value(self, value: ir.Value) -> bool:
+        node = self._program.maker.get(value)
+        return node is not None and node.name in VALUES
 
     def kernels(self) -> list[Kernel]:
         while True:
@@ -83,8 +94,7 @@ class _Search:
             self._in_memory |= again
 
     def _maker(self, value: ir.Value) -> Node | None:
-        node = self._program.maker.get(value)
-        return node if node is not None and node.name in VALUES and value not in self._in_memory else None
+        return self._program.maker[value] if self._is_value(value) and value not in self._in_memory else None
 
     def _lay_out(self) -> list[Kernel]:
         kernels = []
@@ -98,9 +108,8 @@ class _Search:
 
     def _kernel(self, place: Node, value: ir.Value, destination: ir.Value | None) -> Kernel:
         def maker(inner: ir.Value) -> Node | None:
-            node = self._program.maker.get(inner)
-            own = inner == value and node is not None and node.name in VALUES
-            return node if own else self._maker(inner)
+            own = inner == value and self._is_value(inner)
+            return self._program.maker[inner] if own else self._maker(inner)
 
         shape = self._types.tensor(value if destination is None else destination).shape
         layout = lay_out(value, shape, maker, self._types)

@@ -1,0 +1,271 @@
+"""Tensor-level kernels against torch: compiled, interpreted, and as assembly for both machines."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import pypto_jit as pypto
+import pypto_jit.language as pl
+from pypto_jit.errors import DTypeError, ShapeError, TraceError
+
+F = torch.nn.functional
+
+
+def _random(*shape, dtype=torch.float32, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def _integers(*shape):
+    return torch.randint(-9, 9, shape, dtype=torch.int32, generator=torch.Generator().manual_seed(0))
+
+
+def _wide(value):
+    return value.double() if value.is_floating_point() else value
+
+
+def _softmax(x, out):
+    out[:] = pl.softmax(x)
+
+
+def _softmax_down(x, out):
+    out[:] = pl.softmax(x, axis=1)
+
+
+def _layer_norm(x, weight, bias, out):
+    out[:] = pl.layer_norm(x, weight, bias)
+
+
+def _rms_norm(x, weight, out):
+    out[:] = pl.rms_norm(x, weight, 1e-6)
+
+
+def _product(x, y, out):
+    out[:] = x * y
+
+
+def _linear(x, w, b, out):
+    out[:] = pl.gelu(x @ w + b)
+
+
+def _matmul(x, y, out):
+    out[:] = x @ y
+
+
+def _ffn(x, a, b, out):
+    out[:] = pl.gelu(x @ a) @ b
+
+
+def _attention(q, k, v, out):
+    out[:] = pl.softmax(pl.matmul(q, k, b_trans=True) * 0.125) @ v
+
+
+def _sum_of_rows(x, out):
+    out[:] = x.sum(0)
+
+
+def _sum(x, out):
+    out[:] = x.sum()
+
+
+def _extremes(x, out):
+    out[:] = pl.max(x, axis=(0, 2), keepdims=True) + x.min()
+
+
+def _mean(x, out):
+    out[:] = x.mean(-1)
+
+
+def _transposed(x, out):
+    out[:] = x.T + 1.0
+
+
+def _parts(x, y, out):
+    out[0:10] = x[5:15] * 2.0
+    out[10:20, 3:9] = y + 1.0
+    out[10:20, 0:3] = 0.0
+    out[10:20, 9:16] = (x + x)[0:10, 9:16]
+
+
+def _parts_of_torch(x, y):
+    right = (x + x)[0:10, 9:16]
+    return torch.cat([x[5:15] * 2, torch.cat([x.new_zeros(10, 3), y + 1, right], 1)])
+
+
+def _both_levels(x, out):
+    y = pl.exp(x)
+    t = pl.load(y, [0, 0], [8, 16])
+    out[0:8] = t + 1.0
+    out[8:16] = y[8:16].T.T
+
+
+def _reshaped(x, out):
+    out[:] = pl.reshape(x + 1.0, [4, 8, 16]).sum(1)
+
+
+def _activations(x, out):
+    out[:] = pl.silu(x) + pl.tanh(x) * pl.sigmoid(x) - pl.maximum(x, 0.5) / (abs(x) + 1.0)
+
+
+CASES = {
+    "softmax": (_softmax, lambda x: x.softmax(-1), (_random(5, 7, 33),), 1e-6),
+    "softmax of long rows": (_softmax, lambda x: x.softmax(-1), (_random(3, 30011),), 1e-6),
+    "softmax along another axis": (_softmax_down, lambda x: x.softmax(1), (_random(5, 17, 9),), 1e-6),
+    "softmax bf16": (_softmax, lambda x: x.softmax(-1), (_random(8, 33, dtype=torch.bfloat16),), 1e-2),
+    "layer_norm": (
+        _layer_norm,
+        lambda x, w, b: F.layer_norm(x, (33,), w, b),
+        (_random(3, 5, 33), _random(33), _random(33, seed=1)),
+        1e-5,
+    ),
+    "rms_norm fp16": (
+        _rms_norm,
+        lambda x, w: F.rms_norm(x, (33,), w, 1e-6),
+        (_random(8, 33, dtype=torch.float16), _random(33, dtype=torch.float16)),
+        4e-3,
+    ),
+    "outer product": (_product, torch.mul, (_random(77, 1), _random(1, 53)), 1e-6),
+    "a number in a tensor": (_product, torch.mul, (_random(9, 5), _random()), 1e-6),
+    "integers": (_product, torch.mul, (_integers(33, 5), _integers(33, 5)), 0),
+    "integers and floats": (_product, torch.mul, (_integers(33, 5), _random(33, 5)), 1e-6),
+    "linear": (_linear, lambda x, w, b: F.gelu(x @ w + b), (_random(40, 30), _random(30, 50), _random(50)), 1e-4),
+    "vectors": (_matmul, torch.matmul, (_random(17), _random(17, 5)), 1e-5),
+    "matrix and vector": (_matmul, torch.matmul, (_random(30, 17), _random(17)), 1e-5),
+    "matmul bf16": (
+        _matmul,
+        torch.matmul,
+        (_random(20, 40, dtype=torch.bfloat16), _random(40, 24, dtype=torch.bfloat16)),
+        2e-2,
+    ),
+    "batches": (_matmul, torch.matmul, (_random(2, 3, 20, 17), _random(3, 17, 33)), 1e-5),
+    "feed forward": (
+        _ffn,
+        lambda x, a, b: F.gelu(x @ a) @ b,
+        (_random(20, 24), _random(24, 40, seed=1), _random(40, 16, seed=2)),
+        1e-4,
+    ),
+    "attention": (
+        _attention,
+        lambda q, k, v: (q @ k.transpose(-1, -2) * 0.125).softmax(-1) @ v,
+        (_random(2, 20, 16), _random(2, 24, 16, seed=1), _random(2, 24, 16, seed=2)),
+        1e-5,
+    ),
+    "sum of rows": (_sum_of_rows, lambda x: x.sum(0), (_random(300, 21),), 1e-5),
+    "sum": (_sum, lambda x: x.sum(), (_random(40, 90),), 1e-5),
+    "extremes": (_extremes, lambda x: x.amax((0, 2), keepdim=True) + x.min(), (_random(5, 7, 80),), 0),
+    "mean": (_mean, lambda x: x.mean(-1), (_random(3, 4, 50),), 1e-6),
+    "transposed": (_transposed, lambda x: x.T + 1, (_random(30, 17),), 1e-6),
+    "parts": (_parts, _parts_of_torch, (_random(30, 16), _random(10, 6, seed=1)), 1e-6),
+    "both levels": (_both_levels, lambda x: torch.cat([x.exp()[:8] + 1, x.exp()[8:]]), (_random(16, 16),), 1e-5),
+    "reshaped": (_reshaped, lambda x: (x + 1).reshape(4, 8, 16).sum(1), (_random(32, 16),), 1e-5),
+    "activations": (
+        _activations,
+        lambda x: F.silu(x) + torch.tanh(x) * torch.sigmoid(x) - x.clamp(min=0.5) / (x.abs() + 1),
+        (_random(9, 40),),
+        1e-5,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_whole_tensors_against_torch(name):
+    function, reference, arguments, tolerance = CASES[name]
+    expected = reference(*map(_wide, arguments))
+    out = torch.full_like(reference(*arguments), 7)
+    kernel = pypto.jit(function)
+    for run in (kernel, kernel.interpret):
+        out.fill_(7)
+        run(*arguments, out)
+        error = (_wide(out) - expected).abs() / (1 + expected.abs())
+        assert error.max() <= tolerance, (run, error.max())
+
+
+@pytest.mark.parametrize("platform", ["a2a3sim", "a5sim"])
+@pytest.mark.parametrize("name", ["softmax", "linear", "feed forward", "attention", "sum of rows", "transposed"])
+def test_there_is_assembly_for_both_machines(name, platform):
+    function, reference, arguments, _ = CASES[name]
+    stages = pypto.jit(function).lower(
+        *arguments, torch.empty_like(reference(*arguments)), config=pypto.RunConfig(platform=platform)
+    )
+    assert "pto.tstore" in stages["pto"]
+    assert "pypto.task" not in stages["pto"]
+
+
+def test_an_output_takes_its_type_from_what_is_assigned():
+    @pypto.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        out[:] = x.sum(-1)
+        return out
+
+    x = _integers(5, 6)
+    assert torch.equal(kernel(x), x.sum(-1, dtype=torch.int32))
+
+
+def test_softmax_becomes_one_loop():
+    text = pypto.jit(_softmax).lower(_random(64, 32), torch.empty(64, 32))["tensors"]
+    assert text.count("pypto.load") == 1
+    assert text.count("scf.for") == 1
+    assert "pypto.create_tensor" not in text
+
+
+def test_values_are_those_when_they_were_made():
+    @pypto.jit
+    def kernel(x: pl.InOut[pl.Tensor], out: pl.Out[pl.Tensor]):
+        before = x + 1.0
+        x[:] = x * 2.0
+        out[:] = before + x
+
+    x, out = _random(6, 8), torch.empty(6, 8)
+    expected = (x + 1) + x * 2
+    kernel(x, out)
+    assert torch.equal(out, expected)
+
+
+# Misuse
+
+
+def _error(kind, function, *arguments):
+    with pytest.raises(kind) as caught:
+        pypto.jit(function)(*arguments)
+    return caught.value
+
+
+def test_shapes_that_do_not_broadcast():
+    def kernel(x, y, out):
+        out[:] = x + y
+
+    error = _error(ShapeError, kernel, _random(3, 4), _random(3, 5), _random(3, 4))
+    assert error.message == "the operands of add do not broadcast"
+    assert error.found == "[3, 4] and [3, 5]"
+
+
+def test_an_assignment_that_does_not_fit():
+    def kernel(x, out):
+        out[:] = x
+
+    error = _error(ShapeError, kernel, _random(3, 4), _random(4, 4))
+    assert error.message == "a tensor is assigned values that broadcast to its shape"
+
+
+def test_products_of_two_dtypes():
+    def kernel(x, y, out):
+        out[:] = x @ y
+
+    error = _error(DTypeError, kernel, _random(4, 4), _random(4, 4, dtype=torch.float16), _random(4, 4))
+    assert error.message == "a matrix product takes operands of one dtype"
+
+
+def test_an_axis_that_is_not_there():
+    def kernel(x, out):
+        out[:] = x.sum(2)
+
+    error = _error(ShapeError, kernel, _random(4, 4), _random(4))
+    assert error.message == "sum reduces axes of its tensor, each once"
+
+
+def test_a_tile_and_a_tensor():
+    def kernel(x, out):
+        out[:] = pl.load(x, [0, 0], [4, 4]) + x
+
+    error = _error(TraceError, kernel, _random(4, 4), _random(4, 4))
+    assert error.message == "add takes a tile as 'rhs'"
