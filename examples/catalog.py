@@ -14,12 +14,15 @@ from examples import (
     attention,
     elementwise,
     flash_attention,
+    masked,
     matmul,
     mixed,
     normalization,
+    paged_attention,
     spmd,
     tasks,
 )
+from examples.pages import in_torch, paged
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,14 @@ EXAMPLES: tuple[Example, ...] = (
         0.0,
     ),
     Example(
+        "masked softmax",
+        masked.softmax_configured,
+        lambda g: (*_normal((16, 64))(g), torch.tensor([1, 48], dtype=_I32)),
+        lambda x, state: torch.nn.functional.pad(torch.softmax(x[:, : state[1]], -1), (0, 64 - int(state[1]))),
+        ((16, 64), _F32),
+        1e-6,
+    ),
+    Example(
         "matmul_bias",
         matmul.matmul_bias,
         _normal((64, 64), (64, 64), (1, 64)),
@@ -226,5 +237,13 @@ EXAMPLES: tuple[Example, ...] = (
         _attention,
         ((64, 128), _F32),
         2e-3,  # the weights are rounded to FP16 for the second product
+    ),
+    Example(
+        "paged attention",
+        paged_attention.paged_attention_batched,
+        lambda g: paged([300, 17, 512, 128], heads=16, dim=64, page=paged_attention.PAGE, seed=g.initial_seed()).inputs,
+        lambda *inputs: in_torch(*inputs, page=paged_attention.PAGE),
+        ((64, 64), _F32),
+        5e-3,  # the weights are rounded to BF16 for the second product
     ),
 )

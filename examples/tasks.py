@@ -83,8 +83,8 @@ def overwrite_if(x: pl.Tensor, gate: pl.Tensor, out: pl.InOut[pl.Tensor]):
 def phases(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     """Row i of out [N, C] is the sum of all rows of x plus twice the rows i and i + 1 (after the last one, the first).
 
-    Three phases of N tasks in a manual scope: those of the second wait for an array of ids, all of the first; those of the
-    third for two of the second.
+    Three phases of N tasks in a manual scope: those of the second wait for an array of ids, all of the first; those
+    of the third for two of the second.
     """
     rows, cols = x.shape
     first, second = (pl.create_tensor([rows, cols], dtype=pl.FP32) for _ in range(2))

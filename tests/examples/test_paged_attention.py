@@ -1,0 +1,37 @@
+"""Attention over a cache in pages: each way to cut it into tasks against softmax attention in torch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from examples import paged_attention
+from examples.paged_attention import PAGE
+from examples.pages import paged
+from tests.workloads import blank, check
+
+GROUPED = paged_attention.paged_attention_grouped(page=64, group=2)
+KERNELS = {
+    "pages": paged_attention.paged_attention,
+    "batched": paged_attention.paged_attention_batched,
+    "grouped": GROUPED,
+}
+# Full pages, ragged ends, one key, a sequence of one page beside longer ones.
+LENGTHS = [[256, 256], [200, 1], [128, 300, 17]]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@pytest.mark.parametrize("name", KERNELS)
+def test_attention_over_pages(name, lengths):
+    given = paged(lengths, heads=16, dim=32, page=64 if name == "grouped" else PAGE)
+    check(KERNELS[name], [*given.inputs, blank(*given.q.shape)], {5: given.expected()}, 2e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [8192, 8100])
+@pytest.mark.parametrize("name", KERNELS)
+def test_attention_at_full_size(name, length):
+    page = 64 if name == "grouped" else PAGE
+    kernel = paged_attention.paged_attention_grouped() if name == "grouped" else KERNELS[name]
+    given = paged([length] * 64, heads=16, dim=128, page=page, pool=512)
+    torch.testing.assert_close(kernel(*given.inputs, blank(*given.q.shape)), given.expected(), rtol=2e-2, atol=2e-2)
