@@ -9,6 +9,8 @@ from pypto_jit._mlir import ir
 # On a function that was cut from another one: the name of the kernel that it is of. Where there is a host function it
 # stays; else it goes when the functions get their final names.
 KERNEL = "pypto.kernel"
+# On a pointer: extents and strides of the tensor, where it is accessed in other shapes too.
+TENSOR = "pypto.tensor"
 # On a function that calls kernels, and is none.
 HOST = "pypto.host"
 

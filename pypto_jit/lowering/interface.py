@@ -16,7 +16,7 @@ from pypto_jit.dialects.types import (
     row_major_strides,
 )
 from pypto_jit.errors import AssemblyError
-from pypto_jit.lowering.attributes import KERNEL, described_arguments, parameters, text
+from pypto_jit.lowering.attributes import KERNEL, TENSOR, described_arguments, parameters, text
 from pypto_jit.lowering.chains import root_of
 from pypto_jit.lowering.tree import constant, is_flagged
 from pypto_jit.signature import ParamInfo, TensorSpec
@@ -173,10 +173,14 @@ def _tensors(function: ir.Operation) -> Iterable[tuple[str, bool, bool, TensorSp
     specs: dict[ir.Value, TensorSpec] = {}
     loaded: set[ir.Value] = set()
     stored: set[ir.Value] = set()
+    said = {a: d[TENSOR] for a, d in zip(block.arguments, described, strict=True) if TENSOR in d}
+    specs.update((argument, _said_spec(argument, attribute)) for argument, attribute in said.items())
     for op in _walk(function):
         if op.name == "pto.make_tensor_view":
             tensor = op.operands[0]
             tensor_of[op.results[0]] = tensor
+            if tensor in said:
+                continue
             spec = _view_spec(op)
             if specs.setdefault(tensor, spec) != spec:
                 raise AssemblyError("a tensor has one shape", span=span_of(op.location), found=str(spec))
@@ -199,6 +203,16 @@ def _tensors(function: ir.Operation) -> Iterable[tuple[str, bool, bool, TensorSp
                 span=span_of(function.location),
                 found=str(argument.type),
             )
+
+
+def _said_spec(argument: ir.Value, attribute: ir.Attribute) -> TensorSpec:
+    pointer = parse_type(str(argument.type))
+    assert isinstance(pointer, PointerType)
+    try:
+        shape, strides = (tuple(ir.DenseI64ArrayAttr(side)) for side in ir.ArrayAttr(attribute))
+    except ValueError:
+        raise AssemblyError("pypto.tensor is extents and strides", found=str(attribute)) from None
+    return TensorSpec(shape, pointer.dtype, strides)
 
 
 def _view_spec(op: ir.Operation) -> TensorSpec:

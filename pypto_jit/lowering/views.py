@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC, PartitionType, PointerType, TensorType, TensorViewType
-from pypto_jit.lowering.attributes import described_arguments, parameters, set_arguments
-from pypto_jit.lowering.chains import root_of, view_of
+from pypto_jit.lowering.attributes import TENSOR, described_arguments, parameters, set_arguments
+from pypto_jit.lowering.chains import VIEW, root_of, view_of
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.tree import constant
 
@@ -39,9 +39,12 @@ class Tensors:
         tensors = [(k, self._types.of(v)) for k, v in enumerate(self._old)]
         named = [(k, t, names[k]) for k, t in tensors if isinstance(t, TensorType) and k not in workspaces]
         for k, kind, name in named:
-            self._pointers[self._old[k]] = self._add(
-                PointerType(kind.dtype), {"pypto.argument": ir.StringAttr.get(name)}
-            )
+            about: dict[str, ir.Attribute] = {"pypto.argument": ir.StringAttr.get(name)}
+            if any(use.owner.name == VIEW for use in self._old[k].uses):
+                # The shapes of strided views do not tell the tensor's own.
+                sides = (kind.shape, kind.strides)
+                about[TENSOR] = ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(list(side)) for side in sides])
+            self._pointers[self._old[k]] = self._add(PointerType(kind.dtype), about)
         for k, kind in tensors:
             if kind is None:
                 scalar = self._add(self._old[k].type, {"pypto.scalar": ir.StringAttr.get(names[k])})

@@ -53,7 +53,7 @@ def test_the_last_dimension_may_be_dropped():
 
     x, expected = _numbers(4, 8, 16), torch.zeros(2, 4, 8)
     expected[:, 2] = x[1:3, :, 5]
-    check(kernel, x, torch.zeros(2, 4, 8), ways=("compiled", "interpreted", "trace"), out=expected)
+    check(kernel, x, torch.zeros(2, 4, 8), out=expected)
 
 
 def test_a_transposed_tensor_is_loaded_and_stored():
@@ -66,7 +66,7 @@ def test_a_transposed_tensor_is_loaded_and_stored():
     x, expected = _numbers(16, 24), torch.zeros(16, 16)
     expected[:8] = x.T[8:16] + 1
     expected[8:] = x[:, :8].T
-    check(kernel, x, torch.zeros(16, 16), ways=("compiled", "interpreted", "trace"), out=expected)
+    check(kernel, x, torch.zeros(16, 16), out=expected)
 
 
 def test_a_tensor_in_another_shape():
@@ -78,7 +78,7 @@ def test_a_tensor_in_another_shape():
 
     x = _numbers(16, 16)
     expected = x[4:12].reshape(2, 4, 16)[:, 1:3].reshape(2, 32).clone()
-    check(kernel, x, torch.zeros(2, 32), ways=("compiled", "interpreted", "trace"), out=expected)
+    check(kernel, x, torch.zeros(2, 32), out=expected)
 
 
 def test_the_valid_shape_of_a_slice_is_that_of_its_loads():
@@ -108,7 +108,7 @@ def test_single_elements_of_views():
     x, expected = _numbers(8, 8), torch.zeros(4, 8)
     for k in range(4):
         expected[k, :3] = torch.stack([x[1, k], x.flatten()[9 * k], x[3, k]])
-    check(kernel, x, torch.zeros(4, 8), ways=("compiled", "interpreted", "trace"), out=expected)
+    check(kernel, x, torch.zeros(4, 8), out=expected)
 
 
 def test_views_inside_and_outside_of_tasks():
