@@ -205,7 +205,7 @@ _WRITTEN = {
         *(set_validshape, fillpad, extract, matmul),
     )
 }
-_DISPATCHED = ("add", "sub", "mul", "div", "maximum", "minimum")
+_DISPATCHED = ("add", "sub", "mul", "div", "maximum", "minimum", "and_", "or_", "shl", "shr")
 
 
 def _names(row: Operator) -> tuple[str, ...]:

@@ -173,14 +173,24 @@ def extract(src: Any, row: Any, col: Any, shape: Any, target_memory: Space | Non
 
 
 @checked
-def assemble(target: Any, source: Any, offset: Any) -> Any:
-    """A tile with another one written into it.
+def assemble(target: Any, source: Any, offset: Any, atomic: Any = "none") -> Any:
+    """A tile with another one written into it; or a tensor, of which a box is written in place.
 
     Args:
-        target: a tile in Vec or Mat; itself unchanged.
-        source: a tile of its dtype, in Vec or Acc; its valid region is written.
-        offset: row and column of the target at which it starts.
+        target: a tile in Vec or Mat, itself unchanged; or a tensor.
+        source: a tile of its dtype, in Vec or Acc, whose valid region is written; into a tensor also a tensor.
+        offset: where in the target it starts, one entry per dimension.
+        atomic: ``pl.AtomicType.Add`` adds a tile to what the tensor holds.
+
+    Returns:
+        A new tile, or the tensor.
     """
+    if isinstance(target, Tensor):
+        return _assemble_tensor(target, source, offset, atomic)
+    if getattr(atomic, "value", atomic) != "none":
+        raise TraceError(
+            "assemble adds in global memory only", span=here(), found=atomic, expected="a tensor as target"
+        )
     whole, part = _tile("assemble", target, "target"), _tile("assemble", source, "source")
     starts = indices(offset, "the offset of assemble")
     if len(starts) != whole.ndim:
@@ -197,6 +207,23 @@ def assemble(target: Any, source: Any, offset: Any) -> Any:
     if whole.space is Space.MAT:
         _check_fractals("assemble", starts)
     return emit("insert", (whole, part), None, starts)
+
+
+def _assemble_tensor(target: Tensor, source: Any, offset: Any, atomic: Any) -> Tensor:
+    if isinstance(source, Tile):
+        from pypto_jit.language.operators import FUNCTIONS
+
+        return FUNCTIONS["store"](source, offset, target, atomic=atomic)
+    if not isinstance(source, Tensor):
+        raise TraceError("assemble writes a tile or a tensor", span=here(), found=source, expected="a tile")
+    if getattr(atomic, "value", atomic) != "none":
+        raise TraceError(
+            "assemble adds tiles, not tensors", span=here(), found=source, hint="add the tile that was to be stored"
+        )
+    from pypto_jit.language.expressions import assign
+
+    assign(slice_tensor(target, source.shape, offset, None, None, None, False), source)
+    return target
 
 
 __all__ = ["PadValue", "assemble", "fillpad_expand", "fillpad_inplace", "slice"]

@@ -233,6 +233,10 @@ for _names, _symbol, _instead in (
 ):
     for _name in _names:
         setattr(Tile, _name, _refuse(_symbol, _instead))
+for _method, _row in (("and", "and_"), ("or", "or_"), ("lshift", "shl"), ("rshift", "shr")):
+    setattr(Tile, f"__{_method}__", lambda self, other, _row=_row: arithmetic(_row, self, other))
+    setattr(Tile, f"__r{_method}__", lambda self, other, _row=_row: arithmetic(_row, other, self))
+Tile.__invert__ = lambda self: emit("not_", (self,))  # type: ignore[attr-defined]
 # Assigning __eq__ outside of the class body leaves __hash__ alone; comparison by identity keeps tiles usable as keys.
 
 
@@ -359,12 +363,16 @@ _WITH_SCALAR = {
     "div": ("divs", "rdivs"),
     "maximum": ("maximums", "maximums"),
     "minimum": ("minimums", "minimums"),
+    "and_": ("ands", "ands"),
+    "or_": ("ors", "ors"),
+    "shl": ("shls", None),
+    "shr": ("shrs", None),
 }
-_OF_SCALARS = {"maximum": "max", "minimum": "min"}
+_OF_SCALARS = {"maximum": "max", "minimum": "min", "and_": "and", "or_": "or"}
 
 
 def arithmetic(name: str, lhs: Any, rhs: Any) -> Any:
-    """``add sub mul div maximum minimum`` of two tiles, a tile and a scalar, a scalar and a tile, or two scalars."""
+    """A row of two tiles on two tiles, a tile and a scalar, a scalar and a tile, or two scalars."""
     if _whole_tensors((lhs, rhs)):
         return emit(name, (lhs, rhs))
     if isinstance(lhs, Tile):
@@ -376,6 +384,8 @@ def arithmetic(name: str, lhs: Any, rhs: Any) -> Any:
         if isinstance(lhs, Tensor):
             return emit(name, (lhs, rhs))
         row = _WITH_SCALAR[name][1]
+        if row is None and name != "sub":
+            raise _wrong_operand(BY_NAME[name], "lhs", "tile", lhs)
         if row is None:
             # No instruction subtracts a tile from a scalar; s + (-t) rounds as s - t does.
             scalar = tile_scalar(name, lhs, rhs.dtype)

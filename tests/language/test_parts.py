@@ -307,3 +307,16 @@ def test_an_fp32_part_of_mat_has_no_instruction_on_the_older_machine():
 
     with pytest.raises(DTypeError, match="writes a part of a Mat tile in FP16 or BF16"):
         kernel(torch.zeros(16, 16), torch.zeros(16, 32))
+
+
+def test_parts_of_tensors():
+    @pypto.jit
+    def kernel(x, out, total):
+        t = pl.load(x, [0, 0], [4, 20])
+        pl.assemble(out, t * 2.0, [4, 0])
+        pl.assemble(total, t, [2, 0], atomic=pl.AtomicType.Add)
+
+    out, total = torch.zeros(8, 20), torch.ones(8, 20)
+    out[4:] = 2 * X[:4]
+    total[2:6] += X[:4]
+    check(kernel, X, torch.zeros(8, 20), torch.ones(8, 20), out=out, total=total)

@@ -44,6 +44,22 @@ def _in_double(function: _Function) -> _Function:
 
 
 # By the table's rows: what each does with arrays of one dtype.
+def _amount(values: Array, shifts: Array, most: int) -> Array:
+    """Shifts that are not below the width, or negative, as ``most``."""
+    bits = 8 * values.dtype.itemsize
+    wide = shifts.astype(f"u{shifts.dtype.itemsize}")
+    return numpy.where(wide < bits, shifts, values.dtype.type(most))
+
+
+def _left(a: Array, b: Array) -> Array:
+    inside = b.astype(f"u{b.dtype.itemsize}") < 8 * a.dtype.itemsize
+    return numpy.where(inside, numpy.left_shift(a, _amount(a, b, 0)), a.dtype.type(0))
+
+
+def _right(a: Array, b: Array) -> Array:
+    return numpy.right_shift(a, _amount(a, b, 8 * a.dtype.itemsize - 1))
+
+
 ELEMENTWISE: dict[str, _Function] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -58,6 +74,15 @@ ELEMENTWISE: dict[str, _Function] = {
     "rdivs": lambda a, s: _divide(numpy.broadcast_to(s, a.shape), a),
     "maximums": _maximum,
     "minimums": _minimum,
+    "and_": numpy.bitwise_and,
+    "or_": numpy.bitwise_or,
+    "shl": _left,
+    "shr": _right,
+    "ands": numpy.bitwise_and,
+    "ors": numpy.bitwise_or,
+    "shls": _left,
+    "shrs": _right,
+    "not_": numpy.invert,
     "neg": lambda a: -a,
     "abs": numpy.abs,
     "exp": _in_double(numpy.exp),

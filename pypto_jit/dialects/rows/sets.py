@@ -23,6 +23,7 @@ from pypto_jit.dtypes import (
 )
 
 ARITHMETIC = frozenset({INT32, INT16, FP16, FP32})
+INTEGERS = frozenset({INT32, INT16, INT8})
 FLOATS = frozenset({FP16, FP32})
 RELU_TYPES = frozenset({INT32, FP16, FP32})
 ALL_DTYPES = frozenset({FP32, FP16, BF16, INT32, INT16, INT8, UINT8})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pypto_jit.dialects.row import AssemblyAttribute, Attribute, Instruction, Operand, Operator
-from pypto_jit.dialects.rows.sets import ALL_DTYPES, ARITHMETIC, FLOATS, RELU_TYPES, ROUND_MODES, both
+from pypto_jit.dialects.rows.sets import ALL_DTYPES, ARITHMETIC, FLOATS, INTEGERS, RELU_TYPES, ROUND_MODES, both
 from pypto_jit.dtypes import BF16, INT8, INT16, INT32, DType
 
 
@@ -124,6 +124,23 @@ ROWS: tuple[Operator, ...] = (
     _unary("rsqrt", both(FLOATS), "1 / sqrt(src)"),
     _unary("recip", both(FLOATS), "1 / src", inplace=False),
     _unary("relu", both(RELU_TYPES), "max(src, 0)"),
+    _binary("and_", "tand", both(INTEGERS), "lhs & rhs"),
+    _binary("or_", "tor", both(INTEGERS), "lhs | rhs"),
+    _binary("shl", "tshl", both(INTEGERS), "lhs << rhs"),
+    _binary("shr", "tshr", both(INTEGERS), "lhs >> rhs"),
+    _scalar("ands", "tands", both(frozenset({INT8, INT16}), frozenset({INT32})), "src & scalar"),
+    _scalar("ors", "tors", both(frozenset({INT8, INT16}), frozenset({INT32})), "src | scalar"),
+    _scalar("shls", "tshls", both(INTEGERS), "src << scalar"),
+    _scalar("shrs", "tshrs", both(frozenset({INT16, INT32}), frozenset({INT8})), "src >> scalar"),
+    Operator(
+        "not_",
+        (Operand("src"),),
+        "elementwise",
+        Instruction("tnot", ("src",)),
+        both(frozenset({INT16}), frozenset({INT8, INT32})),
+        "Element by element: every bit the other way round.",
+        "~src",
+    ),
     Operator(
         "cast",
         (Operand("src"),),

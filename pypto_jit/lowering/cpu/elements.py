@@ -90,6 +90,32 @@ def _relu(e: Emitter, dtype: DType, x: list[ir.Value]) -> ir.Value:
     return e.same("arith.maxsi", x[0], zero)
 
 
+def _and(e: Emitter, dtype: DType, x: list[ir.Value]) -> ir.Value:
+    return e.same("arith.andi", *x)
+
+
+def _or(e: Emitter, dtype: DType, x: list[ir.Value]) -> ir.Value:
+    return e.same("arith.ori", *x)
+
+
+def _not(e: Emitter, dtype: DType, x: list[ir.Value]) -> ir.Value:
+    return e.same("arith.xori", x[0], e.constant(-1, *e.shape(x[0])))
+
+
+def _shift(left: bool) -> Function:
+    """A shift by the width or more, or by a negative number, shifts everything out."""
+
+    def function(e: Emitter, dtype: DType, x: list[ir.Value]) -> ir.Value:
+        shape = e.shape(x[0])
+        inside = e.compare("ult", x[1], e.constant(dtype.bits, *shape))
+        if not left:
+            return e.same("arith.shrsi", x[0], e.select(inside, x[1], e.constant(dtype.bits - 1, *shape)))
+        zero = e.constant(0, *shape)
+        return e.select(inside, e.same("arith.shli", x[0], e.select(inside, x[1], zero)), zero)
+
+    return function
+
+
 def _first(e: Emitter, dtype: DType, x: list[ir.Value]) -> ir.Value:
     return x[0]
 
@@ -106,12 +132,21 @@ _BINARY: dict[str, Element] = {
     "maximum": Element(_maximum, 3),
     "minimum": Element(_minimum, 3),
 }
+_BITS: dict[str, Element] = {
+    "and": Element(_and, 1),
+    "or": Element(_or, 1),
+    "shl": Element(_shift(left=True), 4),
+    "shr": Element(_shift(left=False), 3),
+}
 _EXPANDS = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "max": "maximum", "min": "minimum"}
 
 ELEMENTS: dict[str, Element] = {
     **_BINARY,
     **{f"{name}s": element for name, element in _BINARY.items()},
     "rdivs": _BINARY["div"],
+    **{name + ("_" if name in ("and", "or") else ""): element for name, element in _BITS.items()},
+    **{f"{name}s": element for name, element in _BITS.items()},
+    "not_": Element(_not, 1),
     **{f"{axis}_expand_{name}": _BINARY[base] for axis in ("row", "col") for name, base in _EXPANDS.items()},
     "row_expand": Element(_first, 0),
     "col_expand": Element(_first, 0),
