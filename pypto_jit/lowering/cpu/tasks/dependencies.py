@@ -12,7 +12,7 @@ do.
 from __future__ import annotations
 
 from pypto_jit.lowering.cpu.llvm_text import LlvmText
-from pypto_jit.lowering.cpu.tasks.layout import OVER, WRITE, Access, Frame, Root, Table
+from pypto_jit.lowering.cpu.tasks.layout import OVER, READ, WRITE, Access, Frame, Root, Table
 
 # An access of at most so many parts is in the list of each.
 _NARROW = 4
@@ -37,7 +37,7 @@ def _renew(text: LlvmText) -> None:
     shift = text.greatest(text.value(f"sub i64 {bits}, {Root.PARTS.bit_length() - 1}"), "0")
     text.store("i64", shift, "%root", Root.SHIFT)
     heads = text.address("%root", Root.HEADS)
-    text.raw(f"  call void @llvm.memset.p0.i64(ptr {heads}, i8 0, i64 {4 * (Root.PARTS + 1)}, i1 false)")
+    text.raw(f"  call void @llvm.memset.p0.i64(ptr {heads}, i8 0, i64 {Root.BYTES - Root.HEADS}, i1 false)")
     text.raw("  ret void\n}\n")
 
 
@@ -151,6 +151,13 @@ def _access(text: LlvmText, table: Table) -> None:
     text.store("i64", text.value(f"add i64 {count}, 1"), "%frame", Frame.ACCESSES.at)
     access = text.value(f"getelementptr [{Access.BYTES} x i8], ptr {accesses}, i64 {count}")
     _describe(text, access)
+    again, search = text.fresh("b"), text.fresh("b")
+    text.branch(_is_known(text, access, accesses), again, search)
+    text.label(again)
+    text.store("i32", text.load("i32", "%root", Root.READ), access, Access.SAME)
+    level = text.load("i32", "%root", Root.READ_LEVEL)
+    text.raw(f"  ret i64 {text.value(f'zext i32 {level} to i64')}")
+    text.label(search)
     first, last = _first_last(text, "%root", "%low", "%high")
     wide = text.value(f"icmp eq i64 {first}, {Root.PARTS}")
     first = text.value(f"select i1 {wide}, i64 0, i64 {first}")
@@ -164,9 +171,37 @@ def _access(text: LlvmText, table: Table) -> None:
         lambda values: text.value(f"icmp sle i64 {values[0]}, {last}"),
         lambda values: [text.value(f"add i64 {values[0]}, 1"), scan(*values)],
     )
-    text.raw(f"  ret i64 {scan(str(Root.PARTS), results[1])}")
+    level = scan(str(Root.PARTS), results[1])
+    with text.only_if(text.value(f"icmp eq i64 %kind, {READ}")):
+        same = text.load("i32", access, Access.SAME)
+        own = text.value(f"trunc i64 {text.value(f'add i64 {count}, 1')} to i32")
+        alone = text.value(f"icmp eq i32 {same}, 0")
+        text.store("i32", text.value(f"select i1 {alone}, i32 {own}, i32 {same}"), "%root", Root.READ)
+        text.store("i32", text.load("i32", "%root", Root.VERSION), "%root", Root.READ_VERSION)
+        text.store("i32", text.value(f"trunc i64 {level} to i32"), "%root", Root.READ_LEVEL)
+    text.raw(f"  ret i64 {level}")
     text.label("nothing")
     text.raw("  ret i64 0\n}\n")
+
+
+def _is_known(text: LlvmText, access: str, accesses: str) -> str:
+    """Whether a new access reads what the last read did, and nothing was written since then."""
+    number = text.load("i32", "%root", Root.READ)
+    current = text.value(
+        f"icmp eq i32 {text.load('i32', '%root', Root.VERSION)}, {text.load('i32', '%root', Root.READ_VERSION)}"
+    )
+    reads = text.value(f"icmp eq i64 %kind, {READ}")
+    there = text.every([text.value(f"icmp ne i32 {number}, 0"), current, reads])
+
+    def compare() -> str:
+        last = _at(text, accesses, number)
+        same = []
+        for place in (Access.LOW, Access.HIGH, Access.PITCH, Access.WIDTH):
+            own, other = text.load("i64", access, place), text.load("i64", last, place)
+            same.append(text.value(f"icmp eq i64 {own}, {other}"))
+        return text.every(same)
+
+    return text.choose("i1", there, compare, lambda: "false")
 
 
 def _describe(text: LlvmText, access: str) -> None:
@@ -209,6 +244,11 @@ def _link(text: LlvmText, table: Table) -> None:
         text.label(enter)
         text.store("i32", finish, access, Access.FINISH)
         root = text.load("ptr", access, Access.ROOT)
+        writes = text.value(f"icmp ne i32 {text.load('i32', access, Access.KIND)}, {READ}")
+        version = text.load("i32", root, Root.VERSION)
+        text.store(
+            "i32", text.value(f"add i32 {version}, {text.value(f'zext i1 {writes} to i32')}"), root, Root.VERSION
+        )
         low, high = text.load("i64", access, Access.LOW), text.load("i64", access, Access.HIGH)
         first, last = _first_last(text, root, low, high)
         heads = text.address(root, Root.HEADS)

@@ -85,6 +85,11 @@ class Root:
     SHIFT = 24
     HEADS = 32  # 32-bit numbers, plus one; the last list is of accesses to many parts
     PARTS = 64
+    # Tasks that read the same one after the other wait for the same: 32 bits each.
+    VERSION = 292  # counts the accesses that are no reads
+    READ = 296  # number of the access of the last read, plus one; zero where there is none
+    READ_VERSION = 300  # the version it found
+    READ_LEVEL = 304  # the level after all that it must come after
     BYTES = 320
 
 

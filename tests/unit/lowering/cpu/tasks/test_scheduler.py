@@ -265,6 +265,16 @@ TILES = [Box(row, column, 4, 8) for row in range(0, HEIGHT, 4) for column in ran
         pytest.param([touching((ALL, ADD))] * 9 + [touching((TILES[3], READ))] * 9, 2, id="reads after additions"),
         pytest.param([touching((TILES[3], READ))] * 9 + [touching((ALL, WRITE))], 2, id="write after reads"),
         pytest.param([touching((box, WRITE)) for box in TILES] + [touching((ALL, READ))] * 5, 2, id="read of tiles"),
+        pytest.param(
+            [
+                touching((TILES[0], WRITE)),
+                *[touching((ALL, READ))] * 3,
+                touching((TILES[0], WRITE)),
+                touching((ALL, READ)),
+            ],
+            4,
+            id="a write between equal reads",
+        ),
         pytest.param([touching(), touching(), touching(waits=(0, 1)), touching(waits=(2,))], 3, id="declared"),
     ],
 )
