@@ -45,6 +45,7 @@ def compile_cached(
         observation: takes note of every step of a compile; the kernel is compiled, wherever it may be found.
 
     Raises:
+        ValueNeeded: the value of a scalar is needed.
         PyptoError: the kernel is at fault; the error names the line.
     """
     start = time.perf_counter()

@@ -21,6 +21,7 @@ from pypto_jit.lowering.context import borrowed_context
 from pypto_jit.lowering.cpu.codegen import compile_llvm_ir, to_llvm_ir
 from pypto_jit.lowering.cpu.description import host_cpu
 from pypto_jit.lowering.cpu.entry import EntryTensor, Host, Launch, Operand, entry_text, is_parallel
+from pypto_jit.lowering.cpu.entry_scalars import llvm_type
 from pypto_jit.lowering.cpu.kernel import lower_to_cpu
 from pypto_jit.lowering.cpu.tasks.calls import Argument
 from pypto_jit.lowering.cpu.tasks.module import find_host, lower_tasks
@@ -28,13 +29,13 @@ from pypto_jit.lowering.pipeline import PASSES, lower
 from pypto_jit.options import CompileOptions, parse_platform
 from pypto_jit.runtime.artifact import CompiledProgram
 from pypto_jit.runtime.store.environment import host_cpu_text
-from pypto_jit.runtime.store.programs import Module, describe_module, find_compiled, publish_program
+from pypto_jit.runtime.store.programs import Module, describe_module, find_compiled, publish_program, remember_need
 from pypto_jit.runtime.store.requests import Request
 from pypto_jit.runtime.store.serialization import encode_parameters
-from pypto_jit.signature import Constant, ParamInfo, TensorSpec
+from pypto_jit.signature import Constant, ParamInfo, ScalarSpec, TensorSpec, ValueNeeded
 from pypto_jit.targets import BY_NAME, Target
 
-Arguments = dict[str, TensorSpec | Constant | None]
+Arguments = dict[str, TensorSpec | ScalarSpec | Constant | None]
 
 # Kernel symbols are set apart from those of libraries: a kernel may be called exp, or free.
 _SYMBOL_PREFIX = "kernel."
@@ -155,12 +156,13 @@ def compile_kernel(
         observation: takes note of every step; the disk cache is then not asked.
 
     Raises:
+        ValueNeeded: the value of a scalar is needed.
         PyptoError: the kernel is at fault; the error names the line.
     """
     clock, target = Clock(), target_of(options)
     with borrowed_context() as context:
         with clock.step("trace"):
-            traced = trace(function, arguments, target, context)
+            traced = _traced(function, arguments, target, context, request)
         module = _describe(request, traced, target) if request is not None else None
         if request is not None and module is not None and observation is None:
             known = find_compiled(request, module)
@@ -174,6 +176,17 @@ def compile_kernel(
     if request is not None and module is not None:
         program = publish_program(request, module, program)
     return Compiled(program, traced.reads)
+
+
+def _traced(
+    function: FunctionType, arguments: Arguments, target: Target, context: ir.Context, request: Request | None
+) -> Traced:
+    try:
+        return trace(function, arguments, target, context)
+    except ValueNeeded as needed:
+        if request is not None:
+            remember_need(request, needed)
+        raise
 
 
 def target_of(options: CompileOptions) -> Target:
@@ -304,13 +317,13 @@ def interpret_kernel(
     function: FunctionType,
     arguments: Arguments,
     target: Target,
-    arrays: Callable[[Sequence[ParamInfo]], Sequence[Any]],
+    operands: Callable[[Sequence[ParamInfo]], Sequence[Any]],
     check: bool = False,
 ) -> Returns:
     """Run a kernel in NumPy.
 
     Args:
-        arrays: given the tensor parameters, the arrays to run on.
+        operands: given the tensor and scalar parameters, the arrays and numbers to run on.
         check: whether to look for races and for outputs that stay partly unwritten.
 
     Returns:
@@ -325,12 +338,13 @@ def interpret_kernel(
 
     with borrowed_context() as context:
         traced = trace(function, arguments, target, context)
-        tensors = [info for info in traced.parameters if isinstance(info.spec, TensorSpec)]
-        given = arrays(tensors)
+        infos = [info for info in traced.parameters if not isinstance(info.spec, Constant)]
+        given = operands(infos)
         if not check:
             interpret(traced.module, given)
             return traced.returns
-        watch = Watch([Argument(t.name, t.direction, array) for t, array in zip(tensors, given, strict=True)])
+        tensors = [(info, value) for info, value in zip(infos, given, strict=True) if isinstance(info.spec, TensorSpec)]
+        watch = Watch([Argument(info.name, info.direction, array) for info, array in tensors])
         interpret(traced.module, given, watch)
         watch.check_written(Span(function.__code__.co_filename, function.__code__.co_firstlineno))
         return traced.returns
@@ -350,7 +364,12 @@ def _functions(module: ir.Module) -> list[ir.Operation]:
 
 def _in_place(traced: Traced) -> frozenset[tuple[int, int]]:
     functions = _functions(traced.module)
-    return safe_in_place(functions[0]) if len(functions) == 1 else frozenset()
+    if len(functions) != 1:
+        return frozenset()
+    # Positions among all arguments, as those among the tensors.
+    given = [info for info in traced.parameters if not isinstance(info.spec, Constant)]
+    tensors = [k for k, info in enumerate(given) if isinstance(info.spec, TensorSpec)]
+    return frozenset((tensors.index(a), tensors.index(b)) for a, b in safe_in_place(functions[0]))
 
 
 def _llvm(
@@ -358,6 +377,7 @@ def _llvm(
 ) -> tuple[str, list[Launch], tuple[tuple[Span | None, str], ...]]:
     """LLVM IR of the kernels and their entry; consumes the module."""
     tensors = [info for info in traced.parameters if isinstance(info.spec, TensorSpec)]
+    scalars = {info.name: info.spec for info in traced.parameters if isinstance(info.spec, ScalarSpec)}
     names = [info.name for info in tensors]
     entry_tensors = [
         EntryTensor(info.spec, info.direction != "in", frozenset(b for a, b in in_place if a == k))
@@ -368,34 +388,47 @@ def _llvm(
     if host is not None:
         # Tasks are ordered by the tensors that they name, not by where those lie.
         entry_tensors = [replace(tensor, in_place=frozenset()) for tensor in entry_tensors]
-        return _llvm_of_tasks(traced.module, host, entry_tensors, names)
-    planned = [(f, *_operands(f, names)) for f in _functions(traced.module)]
+        return _llvm_of_tasks(traced.module, host, entry_tensors, names, scalars)
+    planned = [(f, *_operands(f, names, scalars)) for f in _functions(traced.module)]
     workspaces = max((sizes for _, _, sizes in planned), key=len, default=[])
     operands = {ir.StringAttr(function.attributes["sym_name"]).value: operands for function, operands, _ in planned}
     checks = lower_to_cpu(traced.module, host_cpu()).checks
     kernels = [function for function in _functions(traced.module) if "pypto.arena" in function.attributes]
     launches = [_launch(function, operands) for function in kernels]
-    text = to_llvm_ir(traced.module) + entry_text(entry_tensors, launches, workspaces)
+    text = to_llvm_ir(traced.module) + entry_text(entry_tensors, launches, workspaces, scalars=list(scalars.values()))
     return text, launches, checks
 
 
 def _llvm_of_tasks(
-    module: ir.Module, host: ir.Operation, tensors: list[EntryTensor], names: list[str]
+    module: ir.Module,
+    host: ir.Operation,
+    tensors: list[EntryTensor],
+    names: list[str],
+    scalars: Mapping[str, ScalarSpec],
 ) -> tuple[str, list[Launch], tuple[tuple[Span | None, str], ...]]:
     """As `_llvm`, of a host function and the kernels it calls: to the entry it is the only launch."""
     lowered = lower_tasks(module, host, host_cpu(), _SYMBOL_PREFIX)
-    operands = tuple(_host_operand(argument, names) for argument in lowered.host.arguments)
+    operands = tuple(_host_operand(argument, names, scalars) for argument in lowered.host.arguments)
     entry = Host(lowered.host.symbol, operands, lowered.kernels, lowered.host.table)
     launch = Launch(lowered.host.symbol, operands, 0, -1, lowered.work)
-    return lowered.text + entry_text(tensors, [], host=entry), [launch], lowered.checks
+    text = lowered.text + entry_text(tensors, [], host=entry, scalars=list(scalars.values()))
+    return text, [launch], lowered.checks
 
 
-def _host_operand(argument: Argument, names: list[str]) -> Operand:
+def _host_operand(argument: Argument, names: list[str], scalars: Mapping[str, ScalarSpec]) -> Operand:
+    if argument.kind == "scalar":
+        return _scalar_operand(argument.name, scalars)
     kind = {"argument": "data", "dim": "extent"}.get(argument.kind, argument.kind)
     return Operand(kind, names.index(argument.name), argument.number)
 
 
-def _operands(function: ir.Operation, names: list[str]) -> tuple[tuple[Operand, ...], list[int]]:
+def _scalar_operand(name: str, scalars: Mapping[str, ScalarSpec]) -> Operand:
+    return Operand("scalar", list(scalars).index(name), type=llvm_type(scalars[name].dtype))
+
+
+def _operands(
+    function: ir.Operation, names: list[str], scalars: Mapping[str, ScalarSpec]
+) -> tuple[tuple[Operand, ...], list[int]]:
     """What each argument of a planned function is, and the bytes of its workspaces."""
     operands: list[Operand] = []
     sizes: list[int] = []
@@ -403,6 +436,8 @@ def _operands(function: ir.Operation, names: list[str]) -> tuple[tuple[Operand, 
         known = {named.name: named.attr for named in ir.DictAttr(attributes)}
         if "pypto.argument" in known:
             operands.append(Operand("data", names.index(ir.StringAttr(known["pypto.argument"]).value)))
+        elif "pypto.scalar" in known:
+            operands.append(_scalar_operand(ir.StringAttr(known["pypto.scalar"]).value, scalars))
         elif "pypto.workspace" in known:
             operands.append(Operand("workspace", len(sizes)))
             sizes.append(ir.IntegerAttr(known["pypto.workspace"]).value)

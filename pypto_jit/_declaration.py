@@ -6,12 +6,15 @@ import ast
 import builtins
 import inspect
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy
-
-from pypto_jit.errors import ArgumentError, DecoratorError, Span
+from pypto_jit.errors import DecoratorError, Span
+from pypto_jit.runtime.arguments import row_major
 from pypto_jit.runtime.binding import Parameter
+from pypto_jit.signature import TensorSpec
+
+if TYPE_CHECKING:
+    from pypto_jit.language.parameters import Declaration
 
 RESERVED = "config"
 
@@ -88,29 +91,6 @@ def _enclosing_variables() -> dict[str, Any]:
     return {name: value for scope in reversed(scopes) for name, value in scope.items()}
 
 
-def declared_tensors(function: FunctionType) -> dict[str, Any]:
-    """Stand-ins for the tensors of a call, of the declared shapes and dtypes. Nothing reads their elements.
-
-    Raises:
-        ArgumentError: a tensor's shape is not declared, so a tensor must be given.
-    """
-    from pypto_jit.language.parameters import declarations, definition_span
-
-    tensors = {}
-    for name, declared in declarations(function).items():
-        if declared.shape is not None and declared.dtype is not None:
-            # Memory that is never touched costs nothing.
-            tensors[name] = numpy.empty(declared.shape, declared.dtype.numpy)
-        elif declared.kind == "tensor" and declared.direction != "out":
-            raise ArgumentError(
-                f"there is nothing to compile '{function.__name__}' for: '{name}' has no declared shape",
-                span=definition_span(function),
-                found=f"{name}: pl.Tensor",
-                expected=f"{name}: pl.Tensor[[rows, columns], pl.FP32], or tensors as arguments",
-            )
-    return tensors
-
-
 def declared_parameters(function: FunctionType) -> list[Parameter]:
     """The parameters as calls are matched with them.
 
@@ -120,13 +100,21 @@ def declared_parameters(function: FunctionType) -> list[Parameter]:
     from pypto_jit.language.parameters import declarations
 
     declared = declarations(function)
-    return [
-        Parameter(
-            parameter.name,
-            parameter.kind is parameter.KEYWORD_ONLY,
-            declared[parameter.name].kind or "any",
-            declared[parameter.name].direction == "out",
-            declared[parameter.name].direction in ("out", "inout"),
-        )
-        for parameter in inspect.signature(function, follow_wrapped=False).parameters.values()
-    ]
+    parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    return [_parameter(each.name, each.kind is each.KEYWORD_ONLY, declared[each.name]) for each in parameters]
+
+
+def _parameter(name: str, keyword_only: bool, declared: Declaration) -> Parameter:
+    spec = None
+    if declared.shape is not None and declared.dtype is not None:
+        spec = TensorSpec(declared.shape, declared.dtype, row_major(declared.shape))
+    return Parameter(
+        name,
+        keyword_only,
+        declared.kind or "any",
+        output=declared.direction == "out",
+        written=declared.direction in ("out", "inout"),
+        dtype=declared.dtype if declared.kind == "scalar" else None,
+        runtime=declared.runtime,
+        declared=spec,
+    )

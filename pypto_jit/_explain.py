@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pypto_jit.options import CompileOptions
 from pypto_jit.runtime.arguments import constant_key
-from pypto_jit.signature import Constant, TensorSpec
+from pypto_jit.signature import Constant, ScalarSpec, TensorSpec
 
 if TYPE_CHECKING:
     from pypto_jit.language.reads import Read
 
-Arguments = Mapping[str, TensorSpec | Constant | None]
+Argument = TensorSpec | ScalarSpec | Constant | None
+Arguments = Mapping[str, Argument]
 
 _SHOWN = 80  # characters of a value
 
@@ -38,7 +39,12 @@ class Known(Protocol):
 
 
 def describe_miss(
-    name: str, arguments: Arguments, options: CompileOptions, known: Sequence[Known], dropped: int | None
+    name: str,
+    arguments: Arguments,
+    options: CompileOptions,
+    known: Sequence[Known],
+    dropped: int | None,
+    needs: Mapping[str, str],
 ) -> str:
     """What a call that found no specialization has that the others have not.
 
@@ -48,15 +54,17 @@ def describe_miss(
         options: the options of the call.
         known: the specializations that there are, the likeliest first.
         dropped: how many are kept, if there was one for this call before others took its place.
+        needs: why the kernel is specialized on the value of a scalar, by its name.
     """
+    reasons = [f"  it is specialized on {each}: {why}" for each, why in needs.items()]
     if dropped is not None:
         return f"kernel '{name}' had this specialization, but keeps no more than {dropped}: others were called since"
     if not known:
-        return f"kernel '{name}' had no specialization"
+        return "\n".join([f"kernel '{name}' had no specialization", *reasons])
     differences = [list(_differences(each, arguments, options)) for each in known]
     nearest = min(differences, key=len)
     lines = [f"kernel '{name}' had {len(known)} specialization(s), none for this call; in the nearest:"]
-    return "\n".join([*lines, *(f"  {difference}" for difference in nearest)])
+    return "\n".join([*lines, *(f"  {difference}" for difference in nearest), *reasons])
 
 
 def _differences(known: Known, arguments: Arguments, options: CompileOptions) -> Iterator[str]:
@@ -85,7 +93,7 @@ def _argument(name: str, before: Any, now: Any) -> Iterator[str]:
     elif isinstance(before, Constant) and isinstance(now, Constant):
         if constant_key(name, before.value) != constant_key(name, now.value):
             yield f"{name} was {_value(before)}, now {_value(now)}"
-    elif type(before) is not type(now):
+    elif type(before) is not type(now) or (isinstance(before, ScalarSpec) and before != now):
         yield f"{name} was {_value(before)}, now {_value(now)}"
 
 
@@ -98,9 +106,11 @@ def _layout(spec: TensorSpec) -> str:
     return "contiguous"
 
 
-def _value(argument: TensorSpec | Constant | None) -> str:
+def _value(argument: Argument) -> str:
     if argument is None:
         return "left out"
+    if isinstance(argument, ScalarSpec):
+        return f"any {argument.dtype} scalar"
     return "a tensor" if isinstance(argument, TensorSpec) else _shorten(repr(argument.value))
 
 

@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from pypto_jit._acceptance import INTERPRET, LOWER, Acceptance, Accepted, check_compile, check_only
 from pypto_jit._cached import Compiled, compile_cached
-from pypto_jit._declaration import declared_parameters, declared_tensors
+from pypto_jit._declaration import declared_parameters
 from pypto_jit._outputs import check_outputs, plain, to_observe, write_outputs
 from pypto_jit._specializations import CacheInfo, Specialization, Specializations
+from pypto_jit._statics import Statics
 from pypto_jit.errors import PyptoError
 from pypto_jit.options import CompileOptions, RunConfig
 from pypto_jit.runtime.acceptance import check_run, take_config
-from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocator, is_tensor, tensor_argument
+from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocator, tensor_argument
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.binding import Binder, BoundCall
 from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, HotPaths, constant_guard
 from pypto_jit.runtime.launch import OverlappingInputs, as_array, check_autograd, launch, separated
-from pypto_jit.signature import Constant, ParamInfo, TensorSpec
+from pypto_jit.signature import Constant, ParamInfo, ScalarSpec, TensorSpec
 from pypto_jit.targets import BY_NAME
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class JitFunction:
         self._acceptance = Acceptance()
         self._default: Accepted | None = None
         self._specializations = Specializations(original.__name__, self._forget)
+        self._statics = Statics(original.__name__)
         self._hot = HotPaths()
         self._lock = threading.Lock()
         self.function = functools.update_wrapper(self._caller.function, original)
@@ -66,6 +68,7 @@ class JitFunction:
     def _unlock(self) -> None:
         self._lock = threading.Lock()
         self._specializations.unlock()
+        self._statics.unlock()
 
     @cached_property
     def _binder(self) -> Binder:
@@ -124,7 +127,9 @@ class JitFunction:
         program = specialization.program
         values, arguments = _complete(program.tensors, call)
         try:
-            launch(program, [values[info.name] for info in program.tensors], arguments, config.thread_limit)
+            scalars = [call.scalars[info.name] for info in program.scalars]
+            tensors = [values[info.name] for info in program.tensors]
+            launch(program, tensors, arguments, config.thread_limit, scalars)
         except OverlappingInputs as overlap:
             copies = {program.tensors[k].name: copy for k, copy in overlap.copies.items()}
             with_copies = [copies.get(name, values.get(name, value)) for name, value in call.values.items()]
@@ -162,7 +167,8 @@ class JitFunction:
         program, library = specialization.program, call.library
         only_torch = all(kind in (TORCH, ALLOCATED) for _, kind in kinds) and library == TORCH
         door = program.torch_entry if only_torch else None
-        guards = [constant_guard(n, a.value) for n, a in call.arguments.items() if isinstance(a, Constant)]
+        constants = {n: a.value for n, a in specialization.arguments.items() if isinstance(a, Constant)}
+        guards = [constant_guard(name, value) for name, value in constants.items()]
         return HotPath(
             entry=door or program.entry,
             tensors=kinds,
@@ -177,6 +183,7 @@ class JitFunction:
                 if kind == ALLOCATED and isinstance(info.spec, TensorSpec)
             ),
             threads=self._config.thread_limit,
+            scalars=tuple(info.name for info in program.scalars),
         )
 
     # Specializations
@@ -190,6 +197,12 @@ class JitFunction:
 
     def _specialize(self, call: BoundCall, accepted: Accepted, first_calls: int) -> tuple[Specialization, Path | None]:
         """The specialization for a call, and the folder that the options ask for; both made if need be."""
+        key = (*accepted.key, *call.key)
+        return self._statics.settle(key, call, lambda call: self._find_or_make(key, call, accepted, first_calls))
+
+    def _find_or_make(
+        self, signature: tuple[Any, ...], call: BoundCall, accepted: Accepted, first_calls: int
+    ) -> tuple[Specialization, Path | None]:
         options, key = accepted.options, (*accepted.key, *call.key)
         if accepted.asked:
             check_outputs(options)
@@ -215,7 +228,8 @@ class JitFunction:
                 compile_observed()
             return observed[0]
 
-        found = self._specializations.find_or_make(key, call.arguments, options, make)
+        needs = {name: str(need) for name, need in self._statics.needs(signature).items()}
+        found = self._specializations.find_or_make(key, call.arguments, options, make, needs)
         return found, write_outputs(found.program, options, observe) if accepted.asked else None
 
     def _compile(self, call: BoundCall, options: CompileOptions) -> Compiled:
@@ -224,15 +238,22 @@ class JitFunction:
     def _interpret(self, call: BoundCall, config: RunConfig) -> Any:
         from pypto_jit._compiler import interpret_kernel
 
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = dict(call.scalars)
 
-        def arrays(tensors: Sequence[ParamInfo]) -> list[Any]:
+        def operands(parameters: Sequence[ParamInfo]) -> list[Any]:
+            tensors = [info for info in parameters if isinstance(info.spec, TensorSpec)]
             values.update(_complete(tensors, call)[0])
-            given = [as_array(values[info.name]) for info in tensors]
-            return separated(given, tensors) if config.check_races else given
+            arrays = [as_array(values[info.name]) for info in tensors]
+            arrays = separated(arrays, tensors) if config.check_races else arrays
+            given = {**call.scalars, **{info.name: array for info, array in zip(tensors, arrays, strict=True)}}
+            return [given[info.name] for info in parameters]
 
         target = BY_NAME[config.arch.value]
-        returns = interpret_kernel(self.original, call.arguments, target, arrays, config.check_races)
+        returns = self._statics.settle(
+            (target.name, *call.key),
+            call,
+            lambda call: interpret_kernel(self.original, call.arguments, target, operands, config.check_races),
+        )
         return returned(returns, values)
 
     # What the user may ask for
@@ -242,31 +263,27 @@ class JitFunction:
     ) -> tuple[BoundCall, RunConfig]:
         values, extra, named = self._collect(*args, **kwargs)
         config = self._chosen(named)
+        ahead = entry != "interpret()"
         # The options that a kernel is decorated with are for its calls; those given here are for here.
         if honoured is not None and config is not self._config:
             check_only(config, entry, honoured)
-        return self._binder.bind(values, extra, named), config
-
-    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments to compile for: tensors as the annotations declare them, where no tensor is given."""
-        if args or any(is_tensor(value) for value in kwargs.values()):
-            return args, kwargs
-        return (), {**declared_tensors(self.original), **kwargs}
+        return self._binder.bind(values, extra, named, ahead), config
 
     def lower(self, *args: Any, **kwargs: Any) -> Stages:
         """The text of the kernel at each stage, for these arguments: see `Kernel.lower`."""
         from pypto_jit._compiler import lower_kernel
 
         with _blaming_the_caller():
-            call, config = self._bind(*self._given(args, kwargs), "lower()", LOWER)
+            call, config = self._bind(args, kwargs, "lower()", LOWER)
             options = config.compile_options()
             check_compile(options)
-            return lower_kernel(self.original, call.arguments, options)
+            key = (options.platform, *call.key)
+            return self._statics.settle(key, call, lambda call: lower_kernel(self.original, call.arguments, options))
 
     def compile(self, *args: Any, **kwargs: Any) -> CompiledProgram:
         """The compiled program for these arguments: see `Kernel.compile`."""
         with _blaming_the_caller():
-            call, config = self._bind(*self._given(args, kwargs))
+            call, config = self._bind(args, kwargs)
             accepted = self._accept(config)
             specialization, folder = self._specialize(call, accepted, first_calls=0)
             program = specialization.program
@@ -293,6 +310,7 @@ class JitFunction:
             self._hot = HotPaths()
             self._caller.install(())
             self._specializations.clear()
+            self._statics.clear()
 
 
 _KERNELS: weakref.WeakSet[JitFunction] = weakref.WeakSet()

@@ -8,11 +8,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pypto_jit._explain import describe_miss
+from pypto_jit._explain import Arguments, describe_miss
 from pypto_jit.options import CompileOptions
 from pypto_jit.runtime.artifact import CompiledProgram
 from pypto_jit.runtime.caller import HotPath
-from pypto_jit.signature import Constant, TensorSpec
 
 if TYPE_CHECKING:
     from pypto_jit.language.reads import Read
@@ -54,7 +53,7 @@ class Specialization:
 
     program: CompiledProgram
     reads: tuple[Read, ...]
-    arguments: Mapping[str, TensorSpec | Constant | None]
+    arguments: Arguments
     options: CompileOptions
     first_calls: int
     paths: dict[tuple[Any, ...], HotPath] = field(default_factory=dict)
@@ -112,9 +111,10 @@ class Specializations:
     def find_or_make(
         self,
         key: Key,
-        arguments: Mapping[str, TensorSpec | Constant | None],
+        arguments: Arguments,
         options: CompileOptions,
         make: Callable[[], Specialization],
+        needs: Mapping[str, str] | None = None,
     ) -> Specialization:
         """The specialization of a key; it is made once, whoever asks at the same time.
 
@@ -123,6 +123,7 @@ class Specializations:
             arguments: what each parameter is given.
             options: those it is compiled with.
             make: makes it.
+            needs: why the value of a scalar is part of the key.
         """
         found = self.find(key)
         if found is not None:
@@ -136,7 +137,7 @@ class Specializations:
             with self._lock:
                 known = sorted(self._all(), key=lambda each: -each.used)
                 dropped = self._most if key in self._dropped else None
-                self._last_miss = describe_miss(self._name, arguments, options, known, dropped)
+                self._last_miss = describe_miss(self._name, arguments, options, known, dropped, needs or {})
             try:
                 made = make()
             except BaseException:

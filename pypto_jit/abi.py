@@ -1,16 +1,16 @@
 """What a compiled entry and its loader agree on: result codes and the table of addresses. A leaf module.
 
 The entry is a TVM-FFI packed function, ``int32 (void* handle, const TVMFFIAny* args, int32 count, TVMFFIAny* result)``
-(source: tvm/ffi/c_api.h, ``TVMFFISafeCallType``). It takes the tensors in parameter order, then optionally the number
-of threads, then optionally a word of flags. It always returns 0, and leaves ``None`` in the result where the kernel
-ran, or one of the integers below.
+(source: tvm/ffi/c_api.h, ``TVMFFISafeCallType``). It takes the tensors in parameter order, then the scalars in
+parameter order, then optionally the number of threads, then optionally a word of flags. It always returns 0, and
+leaves ``None`` in the result where the kernel ran, or one of the integers below.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-# Results. 1 .. number of tensors: that argument does not fit this specialization.
+# Results. 1 .. number of tensors and scalars: that argument does not fit this specialization.
 OVERLAP = 1 << 16  # a written argument shares memory with another one in a way the kernel was not proved safe for
 ARITY = 1 << 17  # another number of arguments, or a thread count or flags that are no integers
 # Negative results: -k is a failed run-time check, the k-th of the artifact's table.
@@ -23,6 +23,8 @@ SHUFFLE = 32  # the word shifted right by so many bits, not zero: run independen
 # TVM-FFI (tvm/ffi/c_api.h): type indices, the size of one argument, and where a tensor object keeps its DLTensor.
 TYPE_NONE = 0
 TYPE_INT = 1
+TYPE_BOOL = 2
+TYPE_FLOAT = 3
 TYPE_DLTENSOR_POINTER = 7
 TYPE_TENSOR = 70
 ARGUMENT_BYTES = 16
@@ -64,13 +66,19 @@ class Binding(IntEnum):
     NONE = 21  # the object None
     RETAIN = 22  # Py_IncRef
     YIELD = 23  # sched_yield
+    INTEGER_TYPE = 24  # the types int, float and bool, and the object True
+    FLOAT_TYPE = 25
+    BOOL_TYPE = 26
+    TRUE = 27
+    AS_FLOAT = 28  # PyFloat_AsDouble
+    FAILED = 29  # PyErr_Occurred
 
 
 BINDING_SYMBOL = "pypto_bindings"
 ENTRY_SYMBOL = "pypto_entry"
 DOOR_SYMBOL = "pypto_door"
 
-# What the door's ``self``, a bytes object, holds: four 64-bit words.
-DOOR_ENTRY, DOOR_COUNT, DOOR_WRITTEN, DOOR_RELEASE = 0, 8, 16, 24
+# What the door's ``self``, a bytes object, holds: five 64-bit words.
+DOOR_ENTRY, DOOR_COUNT, DOOR_WRITTEN, DOOR_RELEASE, DOOR_SCALARS = 0, 8, 16, 24, 32
 # One bit of the third says whether a tensor is written.
 DOOR_MOST_TENSORS = 64

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pypto_jit._mlir import ir
 from pypto_jit.dtypes import BOOL, FP32, INDEX, DType
+from pypto_jit.language.needs import known_parameters
 from pypto_jit.language.scalars import Scalar
 
 if TYPE_CHECKING:
@@ -53,13 +54,13 @@ class Arithmetic:
             created = builder.operation(operation, results, values, {"predicate": predicate})
         else:
             created = builder.operation(_OPERATIONS[name][not dtype.is_float], results, values)
-        return Scalar(created.results[0], dtype, builder.region)
+        return Scalar(created.results[0], dtype, builder.region, known_parameters(operands))
 
     def _cast(self, operand: Scalar, dtype: DType) -> Scalar:
         value = self._builder.value(operand)
         for operation, target in _conversions(operand.dtype, dtype):
             value = self._builder.operation(operation, [self._builder.type(target)], [value]).results[0]
-        return Scalar(value, dtype, self._builder.region)
+        return Scalar(value, dtype, self._builder.region, operand.parameters)
 
 
 def _conversions(source: DType, target: DType) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ minima of such sums, as in ``i + min(4, rows - i)``; anything else is not worked
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +67,24 @@ def derive_shape(name: str, stores: list[Store]) -> tuple[int, ...]:
     if not shape:
         raise ArgumentError(f"the shape of '{name}', which the call leaves out, is not known: no store to it runs")
     return tuple(shape)
+
+
+def depended_on(values: Iterable[ir.Value]) -> set[ir.Value]:
+    """All that values are computed from: operands of operations, and bounds of the loops that count in them."""
+    found: set[ir.Value] = set()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if value in found:
+            continue
+        found.add(value)
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            loop = owner.owner.operation if hasattr(owner.owner, "operation") else owner.owner
+            pending += [] if loop.name == "func.func" else list(loop.operands)
+        else:
+            pending += list(owner.operands)
+    return found
 
 
 def at_most(left: int | Scalar, right: int | Scalar) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pypto_jit._mlir import ir
 from pypto_jit.dtypes import DType
-from pypto_jit.errors import ControlFlowError, ShapeError, Span
+from pypto_jit.errors import ControlFlowError, PyptoError, ShapeError, Span
 from pypto_jit.frontend.builder import Builder, Region
 from pypto_jit.frontend.jumps import RESULT, is_internal
 from pypto_jit.frontend.liveness import Flow
@@ -22,6 +22,7 @@ from pypto_jit.frontend.structures import (
     same,
     unflatten,
 )
+from pypto_jit.language.needs import known_parameters
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.values import Tile, UnknownExtent
 
@@ -60,6 +61,7 @@ class Branch:
         self._span = span
         self._location = builder.location
         self._condition = builder.value(condition)
+        self._parameters = condition.parameters
         self._operation = builder.operation("scf.if", [], [self._condition], {}, 2, self._location)
         self._blocks = [ir.Block.create_at_start(region, []) for region in self._operation.regions]
         self._regions: list[Region] = []
@@ -75,7 +77,7 @@ class Branch:
 
     def _open(self, arm: int) -> None:
         what = "first arm of an `if`" if arm == 0 else "other arm of an `if`"
-        self._regions.append(self._builder.open_region(self._blocks[arm], what, self._span))
+        self._regions.append(self._builder.open_region(self._blocks[arm], what, self._span, self._parameters))
 
     def _close(self) -> None:
         changed = self._containers.changed()
@@ -96,6 +98,14 @@ class Branch:
 
     def results(self, variables: dict[str, Any]) -> tuple[Any, ...]:
         """Close the other arm; the variables hold what the arm that ran left in them."""
+        try:
+            return self._results(variables)
+        except PyptoError as error:
+            if self._parameters:
+                self._builder.need_value(self._parameters, "an `if` whose arms do not agree", error)
+            raise
+
+    def _results(self, variables: dict[str, Any]) -> tuple[Any, ...]:
         self._close()
         phis: list[Phi] = []
         merged: list[tuple[Any, list[Any]] | None] = []
@@ -113,7 +123,9 @@ class Branch:
         for name, item in zip(self._flow.bound, merged, strict=True):
             if item is None:
                 where = "" if self._span is None else f" at line {self._span.line}"
-                self._builder.note_undefined(self._span, name, f"does not have a value in both arms of the `if`{where}")
+                self._builder.note_undefined(
+                    self._span, name, f"does not have a value in both arms of the `if`{where}", self._parameters
+                )
         return tuple(UNDEFINED if item is None else self._value(*item) for item in merged)
 
     def _value(self, structure: Any, leaves: list[Any]) -> Any:
@@ -229,10 +241,16 @@ class Branch:
         # The arm is closed; what it made may still leave it, by its yield.
         return value.handle if value.region is arm else self._builder.value(value)
 
+    def _known(self, phi: Phi) -> frozenset[str] | None:
+        """The parameters that alone decide a scalar result."""
+        arms = [value for value in (phi.then, phi.other) if isinstance(value, Scalar)]
+        known = known_parameters(arms)
+        return None if known is None or self._parameters is None else known | self._parameters
+
     def _result(self, phi: Phi, handle: ir.Value) -> Any:
         region = self._builder.region
         if phi.dtype is not None:
-            return Scalar(handle, phi.dtype, region)
+            return Scalar(handle, phi.dtype, region, self._known(phi))
         then, other = (phi.other, phi.other) if phi.then is UNDEFINED else (phi.then, phi.other)
         other = then if other is UNDEFINED else other
         pairs = zip(then.valid_extents, other.valid_extents, strict=True)

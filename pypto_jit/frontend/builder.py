@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import Operator
@@ -16,6 +16,7 @@ from pypto_jit.errors import ArgumentError, ControlFlowError, PyptoError, Source
 from pypto_jit.frontend.arithmetic import Arithmetic
 from pypto_jit.frontend.bounds import at_most, distance
 from pypto_jit.frontend.expressions import Expressions
+from pypto_jit.frontend.needs import Needs
 from pypto_jit.frontend.rewrite import Rewriter, is_rewritten
 from pypto_jit.frontend.tasks import Tasks
 from pypto_jit.frontend.tensors import Tensors
@@ -34,13 +35,15 @@ _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 class Region:
     """Where a value may be used: while the region it was made in is being traced."""
 
-    __slots__ = ("block", "open", "span", "what")
+    __slots__ = ("block", "open", "parameters", "span", "what")
 
-    def __init__(self, block: ir.Block, what: str, span: Span | None) -> None:
+    def __init__(self, block: ir.Block, what: str, span: Span | None, parameters: frozenset[str] | None) -> None:
         self.block = block
         self.what = what
         self.span = span
         self.open = True
+        # Of an arm of an `if`: the parameters that alone decide which arm runs.
+        self.parameters = parameters
 
 
 class Access:
@@ -91,6 +94,7 @@ class Builder(Trace):
         self._expressions = Expressions(self)
         self._tasks = Tasks(self)
         self._made = Tensors(self)
+        self.needs = Needs(self)
 
     # Places
 
@@ -129,9 +133,11 @@ class Builder(Trace):
         """The innermost region being traced."""
         return self.regions[-1]
 
-    def open_region(self, block: ir.Block, what: str, span: Span | None) -> Region:
+    def open_region(
+        self, block: ir.Block, what: str, span: Span | None, parameters: frozenset[str] | None = None
+    ) -> Region:
         """Continue the trace in a block."""
-        region = Region(block, what, span)
+        region = Region(block, what, span, parameters)
         self.regions.append(region)
         return region
 
@@ -165,10 +171,11 @@ class Builder(Trace):
             hint="bind it to a variable before, and rebind that variable inside",
         )
 
-    def note_undefined(self, span: Span | None, name: str, why: str) -> None:
-        """Remember why a variable has no value, for the error when it is read."""
+    def note_undefined(self, span: Span | None, name: str, why: str, parameters: frozenset[str] | None = None) -> None:
+        """Remember why a variable has no value, and which parameters alone decide it, for when it is read."""
         if span is not None:
             self.undefined[span.filename, name] = f"'{name}' {why}"
+            self.needs.note(span, name, parameters)
 
     # Operations
 
@@ -278,7 +285,7 @@ class Builder(Trace):
         if self._last_constant is not None:
             created.move_after(self._last_constant)
         self._last_constant = created
-        scalar = self._constants[key] = Scalar(created.results[0], dtype, entry)
+        scalar = self._constants[key] = Scalar(created.results[0], dtype, entry, frozenset())
         return scalar
 
     def index(self, value: int | Scalar) -> ir.Value:
@@ -310,6 +317,11 @@ class Builder(Trace):
             )
         assert tensor.type is not None
         return tensor.type.shape
+
+    # Values that only a specialization knows
+
+    def need_value(self, parameters: frozenset[str], why: str, cause: PyptoError | None = None) -> NoReturn:
+        self.needs.need(parameters, self.span(), why, cause)
 
     def create_tensor(self, shape: Sequence[int | Scalar], dtype: DType, initial: float | None) -> Tensor:
         return self._made.create(shape, dtype, initial)

@@ -21,6 +21,7 @@ from pypto_jit.frontend.rewrite import Rewriter
 from pypto_jit.frontend.structures import UNDEFINED
 from pypto_jit.language.control import Range
 from pypto_jit.language.location import is_third_party
+from pypto_jit.language.needs import need
 from pypto_jit.language.reads import underlying
 from pypto_jit.language.scalars import Scalar, fold
 from pypto_jit.language.tracing import CURRENT
@@ -118,7 +119,26 @@ def _min_max(name: str) -> Callable[..., Any]:
     return function
 
 
-_REPLACED = {builtins.min: _min_max("min"), builtins.max: _min_max("max")}
+def _is_instance(value: Any, kinds: Any) -> bool:
+    """`isinstance`, for which a scalar parameter is what the call gave: a number of Python's."""
+    if isinstance(value, Scalar) and value.parameters:
+        return isinstance(value, kinds) or issubclass(_number_type(value), kinds)
+    return isinstance(value, kinds)
+
+
+def _type_of(value: Any) -> type:
+    return _number_type(value) if isinstance(value, Scalar) and value.parameters else type(value)
+
+
+def _number_type(value: Scalar) -> type:
+    return float if value.dtype.is_float else bool if value.dtype.kind == "bool" else int
+
+
+_REPLACED: dict[Any, Callable[..., Any]] = {
+    builtins.min: _min_max("min"),
+    builtins.max: _min_max("max"),
+    builtins.isinstance: _is_instance,
+}
 
 
 class Hooks:
@@ -150,6 +170,8 @@ class Hooks:
         if isinstance(condition, bool):
             return condition, None
         builder, flow = _builder(), _flow(encoded)
+        if flow.jumps:
+            need(condition, f"an `if` with a `{flow.jumps[0][0]}`")
         _refuse_jumps(builder, flow, "an `if` on a traced value")
         return True, Branch(builder, condition, flow, builder.span())
 
@@ -221,7 +243,7 @@ class Hooks:
         if type(function) is type(len):
             return _REPLACED.get(function, function)
         if isinstance(function, type):
-            return function
+            return _type_of if function is type else function
         if isinstance(function, functools.partial):
             return functools.partial(self.callee(function.func), *function.args, **function.keywords)
         original = underlying(function)

@@ -12,8 +12,8 @@ from typing import Any
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC, TensorType, row_major_strides
 from pypto_jit.dtypes import FP32
-from pypto_jit.errors import ArgumentError, DirectionError, InternalError, TraceError, UndefinedError
-from pypto_jit.frontend.bounds import derive_shape
+from pypto_jit.errors import ArgumentError, DirectionError, InternalError, PyptoError, TraceError, UndefinedError
+from pypto_jit.frontend.bounds import Store, depended_on, derive_shape
 from pypto_jit.frontend.builder import Builder
 from pypto_jit.frontend.calls import rewritten
 from pypto_jit.frontend.hooks import REWRITER
@@ -22,13 +22,14 @@ from pypto_jit.language.functions import TASKS, role_of
 from pypto_jit.language.location import code_span, is_internal
 from pypto_jit.language.parameters import Declaration, check_argument, declarations, definition_span
 from pypto_jit.language.reads import Read, collect_reads
+from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.tracing import CURRENT
 from pypto_jit.language.values import Tensor, Tile
-from pypto_jit.signature import Constant, ParamInfo, TensorSpec
+from pypto_jit.signature import Constant, ParamInfo, ScalarSpec, TensorSpec
 from pypto_jit.targets import Target
 
 # What a parameter is given; None for an output that the call leaves out.
-Argument = TensorSpec | Constant | None
+Argument = TensorSpec | ScalarSpec | Constant | None
 # The name of one parameter, or a tuple of them, nested as the kernel returned it.
 Returns = str | tuple["Returns", ...]
 
@@ -63,6 +64,7 @@ def trace(
 
     Raises:
         PyptoError: the kernel or its arguments are wrong.
+        ValueNeeded: the trace needs the value of a scalar.
         Exception: whatever the kernel's own code raises, unchanged.
     """
     declared = declarations(function)
@@ -93,6 +95,7 @@ class _Session:
         self._context = context
         self._builder = Builder(target, context, REWRITER)
         self._tensors: dict[str, Tensor] = {}
+        self._scalars: dict[str, Scalar] = {}
 
     def run(self) -> Traced:
         builder, function = self._builder, self._function
@@ -105,6 +108,7 @@ class _Session:
         builder.kernel_code = kernel.__code__
         builder.in_core = role_of(function) in TASKS
         result = self._call(kernel)
+        builder.needs.check()
         builder.operation("func.return", [], [], location=location)
         builder.close_region(builder.regions[0])
         returned = None if result is None else self._returned(result)
@@ -139,6 +143,10 @@ class _Session:
         for name, argument in self._arguments.items():
             if isinstance(argument, Constant):
                 continue
+            if isinstance(argument, ScalarSpec):
+                handle = block.add_argument(builder.type(argument.dtype.signless), location)
+                self._scalars[name] = Scalar(handle, argument.dtype, region, frozenset({name}))
+                continue
             kind = self._tensor_type(name, argument)
             if kind is None:
                 builder.access.omitted[name] = []
@@ -159,7 +167,7 @@ class _Session:
         positional, keywords = [], {}
         for name, parameter in inspect.signature(self._function).parameters.items():
             argument = self._arguments[name]
-            value = argument.value if isinstance(argument, Constant) else self._tensors[name]
+            value = argument.value if isinstance(argument, Constant) else self._traced(name)
             if parameter.kind is parameter.KEYWORD_ONLY:
                 keywords[name] = value
             else:
@@ -171,14 +179,22 @@ class _Session:
             explained = self._explain(error)
             if explained is None:
                 raise
+            self._builder.needs.arm(explained)
             raise explained from None
         except RecursionError as error:
             explained = explain_recursion(error)
             if explained is None:
                 raise
+            self._builder.needs.arm(explained)
             raise explained from None
+        except PyptoError as error:
+            self._builder.needs.arm(error)
+            raise
         finally:
             CURRENT.reset(token)
+
+    def _traced(self, name: str) -> Tensor | Scalar:
+        return self._scalars[name] if name in self._scalars else self._tensors[name]
 
     def _explain(self, error: NameError) -> UndefinedError | None:
         """The error for a variable that recorded control flow left without a value; None for any other NameError."""
@@ -192,12 +208,14 @@ class _Session:
         reason = self._builder.undefined.get((place.tb_frame.f_code.co_filename, name))
         if reason is None or is_internal(place.tb_frame.f_code.co_filename):
             return None
-        return UndefinedError(
+        explained = UndefinedError(
             f"reading an undefined tile or value: '{name}'",
             span=code_span(place.tb_frame.f_code, place.tb_lasti, place.tb_lineno),
             found=reason,
             hint=f"give '{name}' a value before, for example with pl.create_tile or pl.full",
         )
+        self._builder.needs.undefined(place.tb_frame.f_code.co_filename, name, explained)
+        return explained
 
     # After the kernel has run
 
@@ -257,18 +275,38 @@ class _Session:
                 )
             tensor = self._tensors[name]
             assert tensor.type is not None
-            shape = derive_shape(name, stores)
+            try:
+                shape = derive_shape(name, stores)
+            except ArgumentError as error:
+                parameters = self._deciding(stores)
+                if parameters:
+                    self._builder.needs.need(
+                        parameters, error.span, f"the shape of '{name}', which is left out,", error
+                    )
+                raise
             tensor.type = TensorType(shape, tensor.type.dtype, row_major_strides(shape))
             tensor.handle.set_type(self._builder.type(str(tensor.type)))
-        kinds = [tensor.handle.type for tensor in self._tensors.values()]
+        traced = [name for name, argument in self._arguments.items() if not isinstance(argument, Constant)]
+        kinds = [self._traced(name).handle.type for name in traced]
         kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
-        names = [ir.StringAttr.get(name) for name in self._tensors]
+        names = [ir.StringAttr.get(name) for name in traced]
         kernel.attributes["pypto.parameters"] = ir.ArrayAttr.get(names)
+
+    def _deciding(self, stores: list[Store]) -> frozenset[str]:
+        """The scalar parameters that the places and extents of stores depend on."""
+        names = {scalar.handle: name for name, scalar in self._scalars.items()}
+        values = [each for offsets, tile, _ in stores for each in (*offsets, *tile.valid_extents)]
+        reached = depended_on(value.handle for value in values if isinstance(value, Scalar))
+        return frozenset(name for handle, name in names.items() if handle in reached)
 
     def _parameter(self, name: str, directions: dict[str, str]) -> ParamInfo:
         argument = self._arguments[name]
         if isinstance(argument, Constant):
             return ParamInfo(name, "in", argument)
+        if isinstance(argument, ScalarSpec):
+            default = inspect.signature(self._function).parameters[name].default
+            number = isinstance(default, (int, float)) and type(default) in (int, float, bool)
+            return ParamInfo(name, "in", argument, default if number else None)
         if isinstance(argument, TensorSpec):
             return ParamInfo(name, directions[name], argument)
         kind = self._tensors[name].type

@@ -39,6 +39,7 @@ from pypto_jit.language.scalars import Scalar, fold
 from pypto_jit.language.statics import const, static_assert, static_print
 from pypto_jit.language.tensor_level import expand, layer_norm, mean, rms_norm, sum
 from pypto_jit.language.values import Tensor, Tile
+from pypto_jit.signature import RUNTIME
 from pypto_jit.targets import Space
 
 
@@ -106,6 +107,7 @@ __all__ = [
     "INT16",
     "INT32",
     "INT64",
+    "RUNTIME",
     "UINT8",
     "UINT16",
     "UINT32",

@@ -9,6 +9,7 @@ from typing import Any
 from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.dtypes import INDEX
 from pypto_jit.errors import BoundsError, DTypeError, ShapeError, TraceError
+from pypto_jit.language.needs import need
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.scalars import cast as cast_scalar
 from pypto_jit.language.tracing import here
@@ -34,6 +35,7 @@ def static(values: Any, what: str) -> tuple[int, ...]:
     """
     known = []
     for value in extents(values, what):
+        need(value, what)
         if isinstance(value, Scalar):
             raise ShapeError(
                 f"{what} is static",
@@ -51,6 +53,7 @@ def integer(value: Any, what: str) -> int:
     Raises:
         TraceError: it is none.
     """
+    need(value, what)
     try:
         return python_operator.index(value)
     except TypeError:

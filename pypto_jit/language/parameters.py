@@ -16,11 +16,12 @@ from pypto_jit.language.annotations import (
     ScalarAnnotation,
     TileAnnotation,
     plain_tensor,
+    scalar_annotation,
 )
 from pypto_jit.language.location import user_span
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.values import Tile
-from pypto_jit.signature import Constant, TensorSpec
+from pypto_jit.signature import Constant, Runtime, ScalarSpec, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,16 @@ class Declaration:
 
     Attributes:
         direction: ``in``, ``out``, ``inout``; None where nothing says so.
-        shape, dtype: None where they are the argument's.
-        kind: ``tensor``, ``constant``, or None for either.
+        shape, dtype: None where they are the argument's; a scalar has a dtype alone.
+        kind: ``tensor``, ``constant``, ``scalar``, or None for any.
+        runtime: whether it is a scalar that is never specialized on.
     """
 
     direction: str | None = None
     shape: tuple[int, ...] | None = None
     dtype: DType | None = None
     kind: str | None = None
+    runtime: bool = False
 
 
 def definition_span(function: FunctionType) -> Span:
@@ -74,8 +77,14 @@ def _declaration(function: FunctionType, name: str, annotation: Any) -> Declarat
     tensor = plain_tensor(annotation)
     if tensor is not None:
         return Declaration("in", tensor.shape, tensor.dtype, "tensor")
-    if isinstance(annotation, (ScalarAnnotation, Constexpr)) or annotation is Scalar:
+    if isinstance(annotation, Constexpr):
         return Declaration(kind="constant")
+    if isinstance(annotation, ScalarAnnotation) or annotation is Scalar:
+        return Declaration(dtype=None if annotation is Scalar else annotation.dtype, kind="scalar")
+    if isinstance(annotation, DType):
+        return Declaration(dtype=scalar_annotation(annotation).dtype, kind="scalar")
+    if isinstance(annotation, Runtime):
+        return Declaration(dtype=annotation.dtype, kind="scalar", runtime=True)
     if isinstance(annotation, TileAnnotation) or annotation is Tile:
         raise DecoratorError(
             f"parameter '{name}' is a tile",
@@ -104,19 +113,15 @@ def _evaluate(function: FunctionType, name: str, text: str) -> Any:
         ) from error
 
 
-def check_argument(name: str, declaration: Declaration, argument: TensorSpec | Constant | None) -> None:
+def check_argument(name: str, declaration: Declaration, argument: TensorSpec | ScalarSpec | Constant | None) -> None:
     """Raise an ArgumentError where an argument does not fit the declaration of its parameter."""
-    if isinstance(argument, Constant):
+    if isinstance(argument, (Constant, ScalarSpec)):
         if declaration.kind == "tensor":
-            value = argument.value
-            raise ArgumentError(
-                f"'{name}' is a tensor",
-                span=user_span(),
-                found=f"{type(value).__name__} {value!r}",
-                expected="a tensor",
-            )
+            value = getattr(argument, "value", None)
+            found = f"{type(value).__name__} {value!r}" if isinstance(argument, Constant) else "a number"
+            raise ArgumentError(f"'{name}' is a tensor", span=user_span(), found=found, expected="a tensor")
         return
-    if declaration.kind == "constant":
+    if declaration.kind in ("constant", "scalar"):
         found = "nothing" if argument is None else "a tensor"
         raise ArgumentError(f"'{name}' is a number", span=user_span(), found=found, expected="a Python number")
     if argument is None:

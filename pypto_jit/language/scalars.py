@@ -2,6 +2,9 @@
 
 Python's operators on them record arithmetic; constants stay Python numbers and fold. ``//`` and ``%`` round toward
 minus infinity, as Python's do; division by zero gives 0 for integers (``a % 0`` is ``a``), and inf or NaN for floats.
+
+A scalar parameter, and what is computed from scalar parameters and constants alone, knows these parameters. Where
+Python or the language needs its value, the kernel is traced again with them as constants.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import Any, NoReturn
 from pypto_jit.dtypes import ALL, BOOL, FP32, INDEX, DType
 from pypto_jit.errors import DTypeError, TraceError
 from pypto_jit.language.annotations import ScalarAnnotation, scalar_annotation
+from pypto_jit.language.needs import called_by_us, need
 from pypto_jit.language.tracing import current, here
 
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
@@ -38,14 +42,16 @@ class Scalar:
 
     Attributes:
         dtype: INDEX for loop variables and extents, BOOL for comparisons, else a float or integer dtype.
+        parameters: the kernel's scalar parameters that alone decide its value (none: a constant); None where more does.
     """
 
-    __slots__ = ("dtype", "handle", "region")
+    __slots__ = ("dtype", "handle", "parameters", "region")
 
-    def __init__(self, handle: Any, dtype: DType, region: Any) -> None:
+    def __init__(self, handle: Any, dtype: DType, region: Any, parameters: frozenset[str] | None = None) -> None:
         self.handle = handle
         self.dtype = dtype
         self.region = region
+        self.parameters = parameters
 
     def __class_getitem__(cls, dtype: DType) -> ScalarAnnotation:
         return scalar_annotation(dtype)
@@ -89,7 +95,14 @@ class Scalar:
     def __rmod__(self, other: Any) -> Any:
         return binary("mod", other, self)
 
+    def __divmod__(self, other: Any) -> Any:
+        return binary("floordiv", self, other), binary("mod", self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return binary("floordiv", other, self), binary("mod", other, self)
+
     def __pow__(self, exponent: object) -> Any:
+        need(exponent, "an exponent")
         if not isinstance(exponent, int) or not 0 <= exponent <= 8:
             raise TraceError(
                 "a traced scalar has no such power",
@@ -101,6 +114,10 @@ class Scalar:
         for _ in range(exponent):
             result = self * result
         return result
+
+    def __rpow__(self, base: object) -> NoReturn:
+        need(self, "an exponent")
+        raise TraceError("a traced scalar is no exponent", span=here(), found=f"{base!r} ** a traced scalar")
 
     def __neg__(self) -> Any:
         # For floats 0 - x would lose the sign of zero.
@@ -148,22 +165,48 @@ class Scalar:
     def __ne__(self, other: object) -> Any:
         return binary("ne", self, other)
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        if self.parameters and not called_by_us():
+            need(self, "a key of a dict or set")
+        return object.__hash__(self)
+
+    # Our own messages show what it is; a user's text shows its value.
+
+    def __str__(self) -> str:
+        if self.parameters and not called_by_us():
+            need(self, "a text")
+        return repr(self)
+
+    def __format__(self, spec: str) -> str:
+        if self.parameters and not called_by_us():
+            need(self, "a text")
+        return format(repr(self), spec)
 
     def __bool__(self) -> NoReturn:
+        need(self, "the truth of a value")
         raise current("a traced scalar").unstaged(
             "Python needs the truth of a value that is only known when the kernel runs",
             "use it in an `if` statement or a conditional expression; loop with pl.range; take minima with pl.min",
         )
 
     def __index__(self) -> NoReturn:
+        need(self, "an integer")
         raise current("a traced scalar").unstaged(
             "Python needs an integer, and this one is only known when the kernel runs",
             "loop with pl.range instead of range; give tiles a static shape and a valid_shape",
         )
 
     __int__ = __index__
-    __float__ = __index__
+    __trunc__ = __index__
+    __floor__ = __index__
+    __ceil__ = __index__
+
+    def __round__(self, digits: object = None) -> NoReturn:
+        self.__index__()
+
+    def __float__(self) -> NoReturn:
+        need(self, "a float")
+        self.__index__()
 
 
 def binary(name: str, left: Any, right: Any) -> Any:

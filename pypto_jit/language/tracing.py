@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pypto_jit.dialects.operators import Operator
 from pypto_jit.dtypes import DType
-from pypto_jit.errors import ControlFlowError, Span, TraceError
+from pypto_jit.errors import ControlFlowError, PyptoError, Span, TraceError
 from pypto_jit.language.location import user_span
 from pypto_jit.targets import Target
 
@@ -196,6 +196,17 @@ class Trace(ABC):
     @abstractmethod
     def permutation(self, tensor: Tensor) -> tuple[Tensor, tuple[int, ...]] | None:
         """What a tensor is with its dimensions in another order, and which these are; None where it is no such."""
+
+    @abstractmethod
+    def need_value(self, parameters: frozenset[str], why: str, cause: PyptoError | None = None) -> NoReturn:
+        """Give up the trace: it is to be made again with these scalar parameters as constants.
+
+        Args:
+            parameters: their names.
+            why: what needs their values.
+            cause: the error where they are not to be constants.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def unstaged(self, message: str, hint: str) -> ControlFlowError:

@@ -12,6 +12,7 @@ from pypto_jit.dtypes import DType
 from pypto_jit.errors import ControlFlowError, DTypeError, PyptoError, Span, TraceError
 from pypto_jit.language.annotations import TensorAnnotation, TileAnnotation, tensor_annotation, tile_annotation
 from pypto_jit.language.indices import element
+from pypto_jit.language.needs import need
 from pypto_jit.language.scalars import Scalar, as_number, binary, cast, is_number
 from pypto_jit.language.tensor_operators import TensorOperators
 from pypto_jit.language.tracing import current, here
@@ -329,6 +330,7 @@ def tile_scalar(name: str, value: Any, dtype: DType) -> Scalar:
     trace = current(f"pl.{name}")
     if isinstance(value, Scalar):
         if value.dtype.is_float and not dtype.is_float:
+            need(value, f"a scalar of {name} on a {dtype} tile")
             raise DTypeError(
                 f"{name} of a {dtype} tile takes an integer scalar",
                 span=here(),

@@ -15,11 +15,12 @@ from pypto_jit.dialects.types import (
     parse_type,
     row_major_strides,
 )
+from pypto_jit.dtypes import BOOL, BY_MLIR, INDEX, DType
 from pypto_jit.errors import AssemblyError
 from pypto_jit.lowering.attributes import KERNEL, TENSOR, described_arguments, parameters, text
 from pypto_jit.lowering.chains import root_of
 from pypto_jit.lowering.tree import constant, is_flagged
-from pypto_jit.signature import ParamInfo, TensorSpec
+from pypto_jit.signature import ParamInfo, ScalarSpec, TensorSpec
 
 _TRACED = frozenset({"func.return", "scf.for", "scf.while", "scf.if", "scf.yield", "scf.condition"})
 
@@ -40,7 +41,7 @@ def functions(module: ir.Module) -> list[ir.Operation]:
 
 
 def traced_interface(module: ir.Module) -> tuple[ParamInfo, ...]:
-    """The tensor parameters of a module in the ``pypto`` dialect, of one function.
+    """The parameters of a module in the ``pypto`` dialect, of one function.
 
     Raises:
         AssemblyError: it is no such module.
@@ -56,6 +57,9 @@ def traced_interface(module: ir.Module) -> tuple[ParamInfo, ...]:
     infos = []
     for name, argument in zip(names, block.arguments, strict=True):
         kind = parse_type(str(argument.type))
+        if kind is None:
+            infos.append(ParamInfo(name, "in", _scalar_spec(name, argument.type, found[0])))
+            continue
         if not isinstance(kind, TensorType) or DYNAMIC in kind.shape:
             raise AssemblyError(
                 f"'{name}' is no tensor of a known shape", span=span_of(found[0].location), found=str(argument.type)
@@ -132,8 +136,18 @@ def _direction(loaded: bool, stored: bool) -> str:
     return ("inout" if loaded else "out") if stored else "in"
 
 
+_SCALARS: dict[str, DType] = {**BY_MLIR, INDEX.mlir: INDEX, BOOL.mlir: BOOL}
+
+
+def _scalar_spec(name: str, kind: ir.Type, function: ir.Operation) -> ScalarSpec:
+    dtype = _SCALARS.get(str(kind))
+    if dtype is None:
+        raise AssemblyError(f"'{name}' is neither a tensor nor a number", span=span_of(function.location), found=kind)
+    return ScalarSpec(dtype, converts=dtype.is_float)
+
+
 def planned_interface(module: ir.Module, known: Mapping[str, TensorSpec] | None = None) -> tuple[ParamInfo, ...]:
-    """The tensor parameters of a module in the ``pto`` dialect, in the order that its functions name them.
+    """The parameters of a module in the ``pto`` dialect, in the order that its functions name them.
 
     Args:
         known: specifications of tensors that the module may not access.
@@ -141,7 +155,8 @@ def planned_interface(module: ir.Module, known: Mapping[str, TensorSpec] | None 
     Raises:
         AssemblyError: an argument is no tensor of a known shape.
     """
-    found: dict[str, tuple[bool, bool, TensorSpec | None]] = {}
+    found: dict[str, tuple[bool, bool, TensorSpec | ScalarSpec | None]] = {}
+    order: list[str] = []
     for function in functions(module):
         if KERNEL in function.attributes:
             raise AssemblyError(
@@ -150,10 +165,12 @@ def planned_interface(module: ir.Module, known: Mapping[str, TensorSpec] | None 
                 found=f"'{text(function, KERNEL)}' is a task",
                 hint="compile the traced module instead: pypto.compile(kernel.lower(...))",
             )
-        for name, loaded, stored, spec in _tensors(function):
+        if "pypto.parameters" in function.attributes:
+            order = parameters(function)
+        for name, loaded, stored, spec in _parameters(function):
             before = found.get(name, (False, False, None))
             if spec is not None and before[2] not in (None, spec):
-                raise AssemblyError(f"'{name}' has two shapes", found=f"{before[2]} and {spec}")
+                raise AssemblyError(f"'{name}' has two shapes or dtypes", found=f"{before[2]} and {spec}")
             found[name] = (before[0] or loaded, before[1] or stored, spec or before[2])
     infos = []
     for name, (loaded, stored, seen) in found.items():
@@ -161,11 +178,13 @@ def planned_interface(module: ir.Module, known: Mapping[str, TensorSpec] | None 
         if spec is None:
             raise AssemblyError(f"'{name}' is not accessed: its shape is not known")
         infos.append(ParamInfo(name, _direction(loaded, stored), spec))
+    if sorted(order) == sorted(found):
+        infos.sort(key=lambda info: order.index(info.name))
     return tuple(infos)
 
 
-def _tensors(function: ir.Operation) -> Iterable[tuple[str, bool, bool, TensorSpec | None]]:
-    """Name, whether it is read and written, and specification of each tensor of a function."""
+def _parameters(function: ir.Operation) -> Iterable[tuple[str, bool, bool, TensorSpec | ScalarSpec | None]]:
+    """Name, whether it is read and written, and specification of each tensor and scalar of a function."""
     block = function.regions[0].blocks[0]
     described = described_arguments(function, len(block.arguments))
     # A box stands for the tensor that it is a part of.
@@ -184,6 +203,7 @@ def _tensors(function: ir.Operation) -> Iterable[tuple[str, bool, bool, TensorSp
             spec = _view_spec(op)
             if specs.setdefault(tensor, spec) != spec:
                 raise AssemblyError("a tensor has one shape", span=span_of(op.location), found=str(spec))
+            _check_strides(op, block, described)
         elif op.name == "pto.partition_view" and op.operands[0] in tensor_of:
             tensor_of[op.results[0]] = tensor_of[op.operands[0]]
         elif op.name == "pto.load_scalar":
@@ -197,6 +217,9 @@ def _tensors(function: ir.Operation) -> Iterable[tuple[str, bool, bool, TensorSp
         if "pypto.argument" in attributes:
             name = ir.StringAttr(attributes["pypto.argument"]).value
             yield name, argument in loaded, argument in stored, specs.get(argument)
+        elif "pypto.scalar" in attributes:
+            name = ir.StringAttr(attributes["pypto.scalar"]).value
+            yield name, False, False, _scalar_spec(name, argument.type, function)
         elif not {"pypto.workspace", "pypto.dim", "pypto.stride"} & {named.name for named in attributes}:
             raise AssemblyError(
                 "a kernel's argument is a tensor, or what its '// pypto:' comment says",
@@ -227,6 +250,25 @@ def _view_spec(op: ir.Operation) -> TensorSpec:
     extents = tuple(extent for extent in shape if extent is not None)
     strides = [constant(value) for value in list(op.operands)[1 + rank :]]
     return TensorSpec(extents, pointer.dtype, _strides(extents, strides))
+
+
+def _check_strides(op: ir.Operation, block: ir.Block, described: Sequence[ir.DictAttr]) -> None:
+    """A stride that is read at run time is the argument that stands for it."""
+    about = dict(zip(block.arguments, described, strict=True))
+    operands = list(op.operands)
+    tensor, strides = operands[0], operands[1 + (len(operands) - 1) // 2 :]
+    for axis, stride in enumerate(strides):
+        if constant(stride) is not None:
+            continue
+        attributes = about.get(stride, {})
+        place = list(ir.ArrayAttr(attributes["pypto.stride"])) if "pypto.stride" in attributes else []
+        named = [ir.StringAttr(place[0]).value, ir.IntegerAttr(place[1]).value] if place else []
+        if named != [ir.StringAttr(about[tensor]["pypto.argument"]).value, axis]:
+            raise AssemblyError(
+                "the stride of a tensor is a constant, or what its '// pypto:' comment says",
+                span=span_of(op.location),
+                found=f"stride {axis} of {tensor.type}",
+            )
 
 
 def _strides(shape: tuple[int, ...], strides: Sequence[int | None]) -> tuple[int, ...]:

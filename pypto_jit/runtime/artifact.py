@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pypto_jit.errors import AssemblyError, LaunchError, Span
 from pypto_jit.options import CompileOptions, RunConfig
 from pypto_jit.runtime.native import LoadedEntry, load_entry
-from pypto_jit.signature import Constant, ParamInfo
+from pypto_jit.signature import ParamInfo, ScalarSpec, TensorSpec
 
 if TYPE_CHECKING:
     from pypto_jit.runtime.store.folders import Relower
@@ -31,7 +31,8 @@ class CompiledProgram:
     Attributes:
         name: of the kernel.
         platform: what it was built for, as in ``a2a3sim``.
-        parameters: every parameter in order: tensors with direction and specification, constants with their value.
+        parameters: every parameter in order: tensors with direction and specification, scalars with their dtype,
+            constants with their value.
         returns: name of the parameter that a call returns, or a tuple of them, nested as the kernel returns them.
         assembly: the PTO assembly, or None where it has none.
         assembly_error: why it has none.
@@ -77,8 +78,13 @@ class CompiledProgram:
 
     @cached_property
     def tensors(self) -> tuple[ParamInfo, ...]:
-        """The tensor parameters in order: what the entry takes."""
-        return tuple(p for p in self.parameters if not isinstance(p.spec, Constant))
+        """The tensor parameters in order: what the entry takes first."""
+        return tuple(p for p in self.parameters if isinstance(p.spec, TensorSpec))
+
+    @cached_property
+    def scalars(self) -> tuple[ParamInfo, ...]:
+        """The scalar parameters in order: what the entry takes after the tensors."""
+        return tuple(p for p in self.parameters if isinstance(p.spec, ScalarSpec))
 
     @cached_property
     def key(self) -> str:
@@ -101,7 +107,7 @@ class CompiledProgram:
 
     @property
     def entry(self) -> Any:
-        """The loaded entry: a ``tvm_ffi.Function`` of the tensors, as `pypto_jit.abi` describes it.
+        """The loaded entry: a ``tvm_ffi.Function`` of the tensors and scalars, as `pypto_jit.abi` describes it.
 
         Raises:
             LaunchError: the code does not load here.
@@ -110,33 +116,34 @@ class CompiledProgram:
 
     @cached_property
     def torch_entry(self) -> Any:
-        """A faster entry for torch tensors alone (`pypto_jit.runtime.door`); None where there is none."""
+        """A faster entry for torch tensors and scalars alone (`pypto_jit.runtime.door`); None where there is none."""
         from pypto_jit.runtime.door import open_door
 
         written = [info.direction != "in" for info in self.tensors]
-        return open_door(self.name, self._loaded, written, release_gil=not 0 <= self.work < GIL_WORK)
+        release = not 0 <= self.work < GIL_WORK
+        return open_door(self.name, self._loaded, written, release_gil=release, scalars=len(self.scalars))
 
     @property
     def calls(self) -> int:
         """How often this process has run the kernel through this object."""
         return self._loaded.calls if "_loaded" in self.__dict__ else 0
 
-    def __call__(self, *tensors: Any, config: RunConfig | None = None) -> Any:
-        """Run on tensors, given in order; outputs may be left out at the end and are then allocated.
+    def __call__(self, *arguments: Any, config: RunConfig | None = None) -> Any:
+        """Run on tensors and scalars, given in order; outputs may be left out at the end and are then allocated.
 
         Args:
-            tensors: of any library.
+            arguments: tensors of any library, and numbers.
             config: how to run it; what it says of the compile must be what the program was compiled with.
 
         Raises:
             OptionError: an option that the launch cannot honour.
-            ArgumentError: the tensors are not those it was compiled for.
+            ArgumentError: the arguments are not those it was compiled for.
             BoundsError: a box left its tensor.
             LaunchError: no memory.
         """
         from pypto_jit.runtime.launch import call_program
 
-        return call_program(self, tensors, config)
+        return call_program(self, arguments, config)
 
     def written_to(self, folder: Path, options: CompileOptions) -> CompiledProgram:
         """The same program, which knows the folder it was written to and the options that asked for it."""
@@ -176,7 +183,11 @@ class CompiledProgram:
     from_dir = load
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {key: value for key, value in self.__dict__.items() if key not in ("_loaded", "tensors", "torch_entry")}
+        state = {
+            key: value
+            for key, value in self.__dict__.items()
+            if key not in ("_loaded", "tensors", "scalars", "torch_entry")
+        }
         return {**state, "timings": dict(self.timings)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

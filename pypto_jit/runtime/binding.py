@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
 
+from pypto_jit.dtypes import INDEX, DType
 from pypto_jit.errors import ArgumentError
 from pypto_jit.runtime.arguments import (
     NUMPY,
@@ -19,8 +20,10 @@ from pypto_jit.runtime.arguments import (
     describe,
     inspect_tensor,
     is_tensor,
+    tensor_argument,
 )
-from pypto_jit.signature import Constant, TensorSpec
+from pypto_jit.runtime.scalars import Number, scalar_dtype, scalar_value
+from pypto_jit.signature import Constant, Runtime, ScalarSpec, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,12 @@ class Parameter:
     Attributes:
         name: as written.
         keyword_only: whether it must be named in a call.
-        kind: ``tensor``, ``constant``, or ``any`` where the argument decides.
+        kind: ``tensor``, ``constant``, ``scalar``, or ``any`` where the argument decides.
         output: whether it is declared an output, which a call may leave out.
         written: whether it is declared to be written.
+        dtype: of a scalar; None: that of the number given.
+        runtime: whether it is a scalar that is never specialized on.
+        declared: what a tensor is declared to be, where that is all of it.
     """
 
     name: str
@@ -40,6 +46,12 @@ class Parameter:
     kind: str = "any"
     output: bool = False
     written: bool = False
+    dtype: DType | None = None
+    runtime: bool = False
+    declared: TensorSpec | None = None
+
+
+Argument = TensorSpec | ScalarSpec | Constant | None
 
 
 @dataclass(frozen=True)
@@ -49,16 +61,28 @@ class BoundCall:
     Attributes:
         values: each argument, or `OMITTED`.
         tensors: what is known of each tensor argument.
+        scalars: what the kernel is given for each scalar argument that has a value.
         arguments: what each parameter is specialized on; None for an output left out.
         outputs: the parameters that are declared to be written.
+        fixed: the scalars that must not be specialized on.
         key: of the specialization.
     """
 
     values: Mapping[str, Any]
     tensors: Mapping[str, TensorArgument]
-    arguments: dict[str, TensorSpec | Constant | None]
+    scalars: Mapping[str, Number]
+    arguments: dict[str, Argument]
     outputs: tuple[str, ...]
+    fixed: frozenset[str]
     key: tuple[Any, ...]
+
+    def specialized_on(self, names: Collection[str]) -> BoundCall:
+        """The same call, with the values of these scalars made part of the specialization."""
+        if not names:
+            return self
+        values = {name: Constant(self.scalars[name]) for name in self.arguments if name in names}
+        key = (*self.key, *((name, constant_key(name, constant.value)) for name, constant in values.items()))
+        return replace(self, arguments={**self.arguments, **values}, key=key)
 
     @property
     def writes_nothing(self) -> bool:
@@ -82,42 +106,73 @@ class Binder:
         self._signature = f"{name}({', '.join(p.name for p in parameters)})"
 
     def bind(
-        self, values: Sequence[Any], extra: Sequence[Any] = (), named: Mapping[str, Any] | None = None
+        self,
+        values: Sequence[Any],
+        extra: Sequence[Any] = (),
+        named: Mapping[str, Any] | None = None,
+        ahead: bool = False,
     ) -> BoundCall:
         """Match the values of all parameters in order, `OMITTED` where none was given.
 
         Args:
             extra: surplus positional arguments.
             named: arguments by a name that is no parameter's.
+            ahead: whether nothing is to run: what the signature tells need not be given, and scalars may be RUNTIME.
 
         Raises:
             ArgumentError: surplus, unknown or missing arguments, or one that is not what its parameter takes.
         """
         if extra or named:
             raise self._surplus(len(values) + len(extra), named or {})
+        if ahead:
+            values = [_told(p) if v is OMITTED else v for p, v in zip(self._parameters, values, strict=True)]
         missing = [p.name for p, v in zip(self._parameters, values, strict=True) if v is OMITTED and not p.output]
+        undeclared = [p.name for p in self._parameters if p.name in missing and p.kind == "tensor"]
+        if ahead and undeclared:
+            name = undeclared[0]
+            raise ArgumentError(
+                f"there is nothing to compile '{self._name}' for: '{name}' has no declared shape",
+                found=f"{name}: pl.Tensor",
+                expected=f"{name}: pl.Tensor[[rows, columns], pl.FP32], or tensors as arguments",
+            )
         if missing:
             raise ArgumentError(
                 f"{self._name}() misses " + ", ".join(f"'{name}'" for name in missing), expected=self._signature
             )
         tensors: dict[str, TensorArgument] = {}
-        arguments: dict[str, TensorSpec | Constant | None] = {}
+        scalars: dict[str, Number] = {}
+        arguments: dict[str, Argument] = {}
+        fixed = frozenset(p.name for p in self._parameters if p.runtime)
         key: list[Any] = []
         for parameter, value in zip(self._parameters, values, strict=True):
             name = parameter.name
-            if value is OMITTED:
+            if value is OMITTED and parameter.declared is not None:
+                # What it will be is known: the same as if it were given.
+                arguments[name] = parameter.declared
+                key.append(tensor_argument(parameter.declared, TORCH).number)
+            elif value is OMITTED:
                 arguments[name] = None
                 key.append(OMITTED)
+            elif isinstance(value, TensorSpec):
+                arguments[name] = value
+                key.append(tensor_argument(value, TORCH).number)
+            elif isinstance(value, Runtime):
+                arguments[name] = self._runtime(parameter, value, ahead)
+                fixed |= {name}
+                key.append(arguments[name])
             elif is_tensor(value):
                 tensors[name] = self._tensor(parameter, value)
                 arguments[name] = tensors[name].spec
                 key.append(tensors[name].number)
+            elif parameter.kind == "scalar" or (parameter.kind == "any" and scalar_dtype(value) is not None):
+                arguments[name], scalars[name] = self._scalar(parameter, value)
+                key.append(arguments[name])
             else:
                 key.append(self._constant(parameter, value))
                 arguments[name] = Constant(value)
         named_values = {p.name: v for p, v in zip(self._parameters, values, strict=True)}
         outputs = tuple(p.name for p in self._parameters if p.written)
-        return BoundCall(named_values, tensors, arguments, outputs, tuple(key))
+        return BoundCall(named_values, tensors, scalars, arguments, outputs, fixed, tuple(key))
 
     def _surplus(self, count: int, named: Mapping[str, Any]) -> ArgumentError:
         if named:
@@ -136,9 +191,29 @@ class Binder:
 
     def _tensor(self, parameter: Parameter, value: Any) -> TensorArgument:
         name = parameter.name
-        if parameter.kind == "constant":
-            raise ArgumentError(f"'{name}' is a constant, not a tensor", found=f"a {type(value).__qualname__}")
+        if parameter.kind in ("constant", "scalar"):
+            what = "constant" if parameter.kind == "constant" else "number"
+            hint = f"pass {name}.item()" if getattr(value, "ndim", None) == 0 else None
+            raise ArgumentError(f"'{name}' is a {what}, not a tensor", found=f"a {type(value).__qualname__}", hint=hint)
         return inspect_tensor(name, value)
+
+    def _scalar(self, parameter: Parameter, value: Any) -> tuple[ScalarSpec, Number]:
+        dtype = parameter.dtype or scalar_dtype(value) or INDEX
+        number = scalar_value(parameter.name, value, dtype)
+        return ScalarSpec(dtype, converts=dtype.is_float and parameter.dtype is not None), number
+
+    def _runtime(self, parameter: Parameter, value: Runtime, ahead: bool) -> ScalarSpec:
+        name, dtype = parameter.name, value.dtype or parameter.dtype
+        if not ahead:
+            raise ArgumentError(
+                f"'{name}' is called with pl.RUNTIME", expected="a number", hint="only compile() and lower() take it"
+            )
+        if parameter.kind in ("tensor", "constant"):
+            raise ArgumentError(f"'{name}' is a {parameter.kind}", found="pl.RUNTIME, which stands for a number")
+        if dtype is None or parameter.dtype not in (None, dtype):
+            expected = f"pl.RUNTIME[pl.{parameter.dtype or INDEX}]"
+            raise ArgumentError(f"the dtype of '{name}' is not known", found=repr(value), expected=expected)
+        return ScalarSpec(dtype, converts=dtype.is_float and parameter.dtype is not None)
 
     def _constant(self, parameter: Parameter, value: Any) -> Any:
         if parameter.kind == "tensor":
@@ -150,12 +225,21 @@ class Binder:
         return constant_key(parameter.name, value)
 
 
-def explain_spec(arguments: dict[str, TensorSpec | Constant | None]) -> str:
+def _told(parameter: Parameter) -> Any:
+    """What stands for an argument that is not given, where the signature tells all of it."""
+    if parameter.declared is not None and not parameter.output:
+        return parameter.declared
+    return Runtime(parameter.dtype) if parameter.dtype is not None else OMITTED
+
+
+def explain_spec(arguments: Mapping[str, Argument]) -> str:
     """Arguments in the user's words."""
     parts = []
     for name, argument in arguments.items():
         if isinstance(argument, TensorSpec):
             parts.append(f"{name}: {describe(argument)}")
+        elif isinstance(argument, ScalarSpec):
+            parts.append(f"{name}: a {argument.dtype} scalar")
         else:
             parts.append(f"{name}: omitted" if argument is None else f"{name}={argument.value!r}")
     return ", ".join(parts)

@@ -67,6 +67,7 @@ class HotPath:
     Attributes:
         entry: the native entry.
         tensors: name and kind (library, or `ALLOCATED` for an output that the call leaves out) of each, in order.
+        scalars: names of the scalars, in order.
         guards: what else must hold.
         written: names of the tensors written.
         returns: which tensors a call returns, as in an artifact.
@@ -85,6 +86,7 @@ class HotPath:
     sees_torch: bool
     allocators: tuple[tuple[str, Callable[[], Any]], ...] = ()
     threads: int | None = None
+    scalars: tuple[str, ...] = ()
 
 
 class HotPaths:
@@ -245,7 +247,7 @@ class GeneratedCaller:
         # The parameter of an output that is left out keeps saying so, for the slow path.
         local = {name: f"{self._prefix}new_{name}" for name, _ in path.allocators}
         lines = [f"{local[name]} = {source.constant(allocator)}()" for name, allocator in path.allocators]
-        arguments = [local.get(name, name) for name, _ in path.tensors]
+        arguments = [*(local.get(name, name) for name, _ in path.tensors), *path.scalars]
         if path.parallel:
             arguments.append(str(path.threads) if path.threads else f"{source.constant(thread_count)}()")
         lines.append(f"if {source.constant(path.entry)}({', '.join(arguments)}) is None:")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pypto_jit.runtime.native import LoadedEntry
 
 _METH_FASTCALL = 0x80  # CPython's methodobject.h
-_TARGET = struct.Struct("<QqQq")  # as `pypto_jit.abi` says
+_TARGET = struct.Struct("<QqQqq")  # as `pypto_jit.abi` says
 
 
 class _Method(ctypes.Structure):
@@ -86,23 +86,31 @@ def door_values() -> Mapping[Binding, int]:
         Binding.AS_BYTES: _address("PyBytes_AsString"),
         Binding.NONE: id(None),
         Binding.RETAIN: _address("Py_IncRef"),
+        Binding.INTEGER_TYPE: id(int),
+        Binding.FLOAT_TYPE: id(float),
+        Binding.BOOL_TYPE: id(bool),
+        Binding.TRUE: id(True),
+        Binding.AS_FLOAT: _address("PyFloat_AsDouble"),
+        Binding.FAILED: _address("PyErr_Occurred"),
     }
 
 
-def open_door(name: str, entry: LoadedEntry, written: Sequence[bool], *, release_gil: bool) -> Any:
-    """A function of torch tensors, and optionally a thread count, that runs an entry; None where there cannot be one.
+def open_door(name: str, entry: LoadedEntry, written: Sequence[bool], *, release_gil: bool, scalars: int = 0) -> Any:
+    """A function of torch tensors, scalars and optionally a thread count that runs an entry; None where there is none.
 
-    It returns what the entry returns; `pypto_jit.abi.ARITY` also for an argument that is no plain torch tensor.
+    It returns what the entry returns; `pypto_jit.abi.ARITY` also for an argument that is no plain torch tensor, or no
+    int, float or bool.
 
     Args:
         name: shown as the function's name.
         written: which of the tensors the kernel writes.
         release_gil: as for `load_entry`.
+        scalars: how many scalars follow the tensors.
     """
     if not entry.table[Binding.BORROW] or len(written) > abi.DOOR_MOST_TENSORS:
         return None
     mask = sum(1 << k for k, is_written in enumerate(written) if is_written)
-    target = _Target(_TARGET.pack(entry.address, len(written), mask, release_gil))
+    target = _Target(_TARGET.pack(entry.address, len(written), mask, release_gil, scalars))
     target.entry = entry
     target.method = _Method(name.encode(), entry.door, _METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx

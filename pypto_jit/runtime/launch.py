@@ -28,8 +28,9 @@ from pypto_jit.runtime.arguments import (
 )
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.caller import count_versions
+from pypto_jit.runtime.scalars import Number, scalar_value
 from pypto_jit.runtime.threads import thread_count
-from pypto_jit.signature import ParamInfo, TensorSpec
+from pypto_jit.signature import Constant, ParamInfo, ScalarSpec, TensorSpec
 
 # numpy.shares_memory solves a Diophantine equation; past this much work two tensors are taken to overlap.
 _OVERLAP_WORK = 100_000
@@ -133,7 +134,11 @@ def overlaps_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def launch(
-    program: CompiledProgram, values: Sequence[Any], arguments: Sequence[TensorArgument], threads: int | None
+    program: CompiledProgram,
+    values: Sequence[Any],
+    arguments: Sequence[TensorArgument],
+    threads: int | None,
+    scalars: Sequence[Number] = (),
 ) -> None:
     """Run a program on tensors that fit its specification.
 
@@ -141,6 +146,7 @@ def launch(
         values: one per tensor parameter.
         arguments: what `inspect_tensor` says of each.
         threads: None: as many as torch uses.
+        scalars: one per scalar parameter, in the range of its dtype.
 
     Raises:
         ArgumentError: a written tensor cannot be written, or two written ones overlap.
@@ -153,6 +159,7 @@ def launch(
         for info, value, argument in zip(program.tensors, values, arguments, strict=True)
     ]
     count = (threads or thread_count()) if program.parallel else 1
+    passed += scalars
     plain = all(argument.kind == TORCH and argument.plain for argument in arguments)
     door = program.torch_entry if plain else None
     result = door(*passed, count) if door is not None else abi.ARITY
@@ -178,7 +185,14 @@ def failure(program: CompiledProgram, result: int) -> Exception:
     if result < 0:
         span, message = program.checks[-result - 1]
         return BoundsError(message, span=span)
-    if 1 <= result <= len(program.tensors):
+    known = len(program.tensors)
+    if known < result <= known + len(program.scalars):
+        info = program.scalars[result - known - 1]
+        assert isinstance(info.spec, ScalarSpec)
+        return ArgumentError(
+            f"'{info.name}' does not fit the compiled kernel '{program.name}'", expected=f"a {info.spec.dtype} scalar"
+        )
+    if 1 <= result <= known:
         info = program.tensors[result - 1]
         assert isinstance(info.spec, TensorSpec)
         return ArgumentError(
@@ -244,7 +258,7 @@ def separated(arrays: Sequence[numpy.ndarray], infos: Sequence[ParamInfo]) -> li
     return [copies.get(k, array) for k, array in enumerate(arrays)]
 
 
-def call_program(program: CompiledProgram, tensors: Sequence[Any], config: RunConfig | None) -> Any:
+def call_program(program: CompiledProgram, given: Sequence[Any], config: RunConfig | None) -> Any:
     """Call a compiled program directly: see `CompiledProgram.__call__`."""
     check_platform(program.platform, program.name)
     if config is not None:
@@ -252,17 +266,12 @@ def call_program(program: CompiledProgram, tensors: Sequence[Any], config: RunCo
         check_built_for(config, program.platform, program.options, program.name)
         check_run(config.run_options(), program.name)
     threads = config.thread_limit if config is not None else None
+    named = _named(program, given)
+    scalars = [_scalar(info, named[info.name]) for info in program.scalars]
     infos = program.tensors
-    values = [OMITTED if value is None else value for value in tensors]
-    values += [OMITTED] * (len(infos) - len(values))
-    if len(values) > len(infos):
-        raise ArgumentError(
-            f"too many tensors for kernel '{program.name}'",
-            found=len(values),
-            expected=", ".join(info.name for info in infos),
-        )
-    given = [value for value in values if value is not OMITTED]
-    kind = NUMPY if given and all(isinstance(value, numpy.ndarray) for value in given) else TORCH
+    values = [named[info.name] for info in infos]
+    present = [value for value in values if value is not OMITTED]
+    kind = NUMPY if present and all(isinstance(value, numpy.ndarray) for value in present) else TORCH
     for index, info in enumerate(infos):
         assert isinstance(info.spec, TensorSpec)
         if values[index] is OMITTED and info.direction == "out":
@@ -280,8 +289,35 @@ def call_program(program: CompiledProgram, tensors: Sequence[Any], config: RunCo
             )
     check_autograd([info.name for info in infos], values)
     try:
-        launch(program, values, arguments, threads)
+        launch(program, values, arguments, threads, scalars)
     except OverlappingInputs as overlap:
         copied = [overlap.copies.get(k, value) for k, value in enumerate(values)]
-        launch(program, copied, [inspect_tensor(i.name, v) for i, v in zip(infos, copied, strict=True)], threads)
+        inspected = [inspect_tensor(i.name, v) for i, v in zip(infos, copied, strict=True)]
+        launch(program, copied, inspected, threads, scalars)
     return returned(program.returns, {info.name: value for info, value in zip(infos, values, strict=True)})
+
+
+def _named(program: CompiledProgram, given: Sequence[Any]) -> dict[str, Any]:
+    """The arguments of a program's call by parameter, `OMITTED` for those left out."""
+    infos = [info for info in program.parameters if not isinstance(info.spec, Constant)]
+    if len(given) > len(infos):
+        what = "arguments" if program.scalars else "tensors"
+        raise ArgumentError(
+            f"too many {what} for kernel '{program.name}'",
+            found=len(given),
+            expected=", ".join(info.name for info in infos),
+        )
+    values = [OMITTED if value is None else value for value in given]
+    values += [OMITTED] * (len(infos) - len(values))
+    return {info.name: value for info, value in zip(infos, values, strict=True)}
+
+
+def _scalar(info: ParamInfo, value: Any) -> Number:
+    assert isinstance(info.spec, ScalarSpec)
+    dtype = info.spec.dtype
+    if value is OMITTED and info.default is not None:
+        value = info.default
+    if value is OMITTED or is_tensor(value):
+        found = None if value is OMITTED else f"a {type(value).__qualname__}"
+        raise ArgumentError(f"'{info.name}' is missing or no number", found=found, expected=f"a {dtype} scalar")
+    return scalar_value(info.name, value, dtype)

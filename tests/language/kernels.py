@@ -21,7 +21,7 @@ def block(x: pl.Tensor, i):
 
 
 @pypto.jit
-def scale(x: pl.Tensor, out: pl.Out[pl.Tensor], factor=2.0):
+def scale(x: pl.Tensor, out: pl.Out[pl.Tensor], factor: pl.constexpr = 2.0):
     """factor * x."""
     for i in pl.parallel(0, x.shape[0], ROWS):
         pl.store(block(x, i) * factor, [i, 0], out)

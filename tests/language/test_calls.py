@@ -359,7 +359,8 @@ def test_constants_differ_by_type_and_bits(x):
     for value, code in cases * 2:
         for result in twice(lambda value=value: describe(x, value, out)):
             assert result[0, 0] == code, value
-    assert describe.cache_info().misses == len(cases)
+    # Ints and bools are told apart by type alone; a float goes into a text.
+    assert describe.cache_info().misses == 6
 
 
 def test_a_changed_global_is_seen(x):

@@ -51,7 +51,7 @@ def test_arguments(kernel):
     kernel(torch.zeros(8, 6).t(), torch.zeros(6, 6))
     assert lines(kernel) == ["x: was contiguous, now strided [-1, -1] (-1: read at run time)"]
     kernel(X, torch.zeros(6, 6), True)
-    assert lines(kernel) == ["rows was 6, now True"]
+    assert lines(kernel) == ["rows was any INDEX scalar, now any BOOL scalar"]
     kernel(X)
     assert lines(kernel) == ["out was a tensor, now left out"]
 

@@ -76,6 +76,8 @@ SATURATE = "#pto<saturation_mode ON>"
 # What we keep through print and parse in a comment at the end of a line, because the assembler has no place for it.
 PRAGMA = "// pypto:"
 KEPT_PREFIX = "pypto."
+# What says which parameter an argument is: a tensor (a pointer), or a scalar. The argument's own name says it else.
+NAMES = ("pypto.argument", "pypto.scalar")
 KEPT = frozenset({"buffer"})
 # On a function that calls the kernels of its module, and on a kernel, with the name by which it is called.
 HOST = "pypto.host"

@@ -148,8 +148,9 @@ def _about_argument(
     for key, text in own.items():
         if key.startswith(forms.KEPT_PREFIX):
             about[key] = builder.attribute(text or "unit", token.start, token.end)
-    if str(kind).startswith("!pto.ptr") and "pypto.workspace" not in about:
-        about.setdefault("pypto.argument", ir.StringAttr.get(token.text[1:], builder.context))
+    if not about.keys() & {"pypto.workspace", "pypto.dim", "pypto.stride"}:
+        purpose = "pypto.argument" if str(kind).startswith("!pto.ptr") else "pypto.scalar"
+        about.setdefault(purpose, ir.StringAttr.get(token.text[1:], builder.context))
     return ir.DictAttr.get(about, context=builder.context)
 
 

@@ -149,10 +149,11 @@ class _FunctionPrinter:
             described = [{a.name: a.attr for a in ir.DictAttr(d)} for d in ir.ArrayAttr(attributes["arg_attrs"])]
         pragmas = []
         for argument, about in zip(arguments, described, strict=True):
-            implied = ir.StringAttr(about["pypto.argument"]).value if "pypto.argument" in about else None
+            key = next((key for key in forms.NAMES if key in about), "")
+            implied = ir.StringAttr(about[key]).value if key else None
             name = self._names.give(argument, implied or hint_of(argument.location) or argument_hint(about))
             if name == f"%{implied}":
-                about.pop("pypto.argument")
+                about.pop(key)
             if about:
                 pragmas.append(f"{name} = {ir.DictAttr.get(about, function.context)}")
         signature = ", ".join(f"{self._names[a]}: {self._type(a)}" for a in arguments)

@@ -29,12 +29,13 @@ _Step = Callable[[_Values], None]
 _TERMINATORS = frozenset({"scf.yield", "scf.condition", "func.return"})
 
 
-def interpret(module: ir.Module, arguments: Sequence[Array], watch: Watch | None = None) -> None:
+def interpret(module: ir.Module, arguments: Sequence[Any], watch: Watch | None = None) -> None:
     """Run every function of a module, in order, on NumPy arrays; what the kernel stores is written into them.
 
     Args:
         module: tiles as values: the module as traced, or after any pass before destination passing.
-        arguments: one array per tensor parameter of the kernel, in its order, of any strides.
+        arguments: one array per tensor parameter of the kernel, of any strides, and one number per scalar parameter,
+            in their order.
         watch: takes note of every access to a tensor.
 
     Raises:
@@ -94,8 +95,11 @@ class _Function:
             assert isinstance(type_, TensorType)
             workspaces.append(numpy.full(type_.shape, poison(type_.dtype), type_.dtype.numpy))
         values = [*arguments, *workspaces][: len(self._types)]
-        for k, (type_, value) in enumerate(zip(self._types, values, strict=True)):
-            _check_argument(k, type_, value)
+        for k, (type_, argument) in enumerate(zip(self._types, self._block.arguments, strict=True)):
+            if type_ is None:
+                values[k] = scalars.constant(values[k], str(argument.type))
+            else:
+                _check_argument(k, type_, values[k])
         steps = self._decoded()
         environment: _Values = [None] * self._size
         for slot, value in zip(self._slots, values, strict=True):

@@ -29,10 +29,22 @@ def wrap(value: int, bits: int) -> int:
 
 
 def constant(value: object, mlir: str) -> Any:
-    """The run-time value of an ``arith.constant``."""
-    if mlir in ("f32", "f16", "bf16", "f64"):
+    """The run-time value of an ``arith.constant``, or of a scalar parameter: rounded once."""
+    if mlir == "bf16":
+        return _float_type(mlir)(_rounded_to_odd(float(value)))  # type: ignore[arg-type]
+    if mlir in ("f32", "f16", "f64"):
         return _float_type(mlir)(value)
     return wrap(int(value), width(mlir))  # type: ignore[call-overload]
+
+
+def _rounded_to_odd(value: float) -> numpy.float32:
+    """A float from which ml_dtypes, which rounds to float32 first, gives what rounding once would have given."""
+    single = numpy.float32(value)
+    if not math.isfinite(value) or float(single) == value:
+        return single
+    if abs(float(single)) > abs(value):
+        single = numpy.nextafter(single, numpy.float32(0))
+    return (single.view(numpy.uint32) | numpy.uint32(1)).view(numpy.float32)
 
 
 def _float_type(mlir: str) -> Any:

@@ -1,8 +1,9 @@
 """The door: a CPython function that leads torch tensors into an entry without a detour through TVM-FFI.
 
-It takes tensors of exactly torch's own types, looks at them where they are, checks what DLPack hides of them, has torch
-fill a DLTensor of each on the stack, calls the entry, and counts up the versions of what was written. For anything else
-it answers a mismatch. It is the same code in every artifact; `pypto_jit.runtime.door` makes Python functions of it.
+It takes tensors of exactly torch's own types, looks at them where they are, checks what DLPack hides of them, has
+torch fill a DLTensor of each on the stack, takes the scalars that follow out of their Python objects, calls the entry,
+and counts up the versions of what was written. For anything else it answers a mismatch. It is the same code in every
+artifact; `pypto_jit.runtime.door` makes Python functions of it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ define ptr @{abi.DOOR_SYMBOL}(ptr %self, ptr %args, i64 %given) optnone noinline
   %written = load i64, ptr %written.at
   %release.at = getelementptr i8, ptr %target, i64 {abi.DOOR_RELEASE}
   %release = load i64, ptr %release.at
-  %more = sub i64 %given, %count
+  %scalars.at = getelementptr i8, ptr %target, i64 {abi.DOOR_SCALARS}
+  %scalars = load i64, ptr %scalars.at
+  %total = add i64 %count, %scalars
+  %more = sub i64 %given, %total
   %fits = icmp ule i64 %more, 1
   %tensors = alloca [{abi.DLTENSOR_BYTES} x i8], i64 %count, align 8
-  %slots = add i64 %count, 1
+  %slots = add i64 %total, 1
   %anys = alloca [{abi.ARGUMENT_BYTES} x i8], i64 %slots, align 8
   %result = alloca [2 x i64], align 8
   br i1 %fits, label %setup, label %misfit
@@ -47,7 +51,7 @@ setup:
 head:
   %k = phi i64 [ 0, %setup ], [ %next, %borrowed ]
   %all = icmp eq i64 %k, %count
-  br i1 %all, label %integer, label %body
+  br i1 %all, label %scalar.head, label %body
 body:
   %object.at = getelementptr ptr, ptr %args, i64 %k
   %object = load ptr, ptr %object.at
@@ -77,16 +81,66 @@ borrowed:
   store ptr %tensor, ptr %payload
   %next = add i64 %k, 1
   br label %head
+scalar.head:
+  %s = phi i64 [ %count, %head ], [ %s.next, %scalar.done ]
+  %all.scalars = icmp eq i64 %s, %total
+  br i1 %all.scalars, label %integer, label %scalar.body
+scalar.body:
+  %s.object.at = getelementptr ptr, ptr %args, i64 %s
+  %s.object = load ptr, ptr %s.object.at
+  %s.type.at = getelementptr i8, ptr %s.object, i64 8
+  %s.type = load ptr, ptr %s.type.at
+  %s.any = getelementptr [{abi.ARGUMENT_BYTES} x i8], ptr %anys, i64 %s
+  %s.payload = getelementptr i8, ptr %s.any, i64 8
+  %integer.type = {_load(Binding.INTEGER_TYPE, "ptr")}
+  %is.integer = icmp eq ptr %s.type, %integer.type
+  br i1 %is.integer, label %take.integer, label %not.integer
+take.integer:
+  %as.long = {_load(Binding.AS_INTEGER, "ptr")}
+  %long = call i64 %as.long(ptr %s.object)
+  store i64 {abi.TYPE_INT}, ptr %s.any
+  store i64 %long, ptr %s.payload
+  %maybe.failed = icmp eq i64 %long, -1
+  br i1 %maybe.failed, label %check.integer, label %scalar.done
+check.integer:
+  %failed = {_load(Binding.FAILED, "ptr")}
+  %problem = call ptr %failed()
+  %no.problem = icmp eq ptr %problem, null
+  br i1 %no.problem, label %scalar.done, label %error
+not.integer:
+  %float.type = {_load(Binding.FLOAT_TYPE, "ptr")}
+  %is.float = icmp eq ptr %s.type, %float.type
+  br i1 %is.float, label %take.float, label %not.float
+take.float:
+  %as.double = {_load(Binding.AS_FLOAT, "ptr")}
+  %double = call double %as.double(ptr %s.object)
+  store i64 {abi.TYPE_FLOAT}, ptr %s.any
+  store double %double, ptr %s.payload
+  br label %scalar.done
+not.float:
+  %bool.type = {_load(Binding.BOOL_TYPE, "ptr")}
+  %is.bool = icmp eq ptr %s.type, %bool.type
+  br i1 %is.bool, label %take.bool, label %misfit
+take.bool:
+  %true.object = {_load(Binding.TRUE, "ptr")}
+  %is.true = icmp eq ptr %s.object, %true.object
+  %truth = zext i1 %is.true to i64
+  store i64 {abi.TYPE_BOOL}, ptr %s.any
+  store i64 %truth, ptr %s.payload
+  br label %scalar.done
+scalar.done:
+  %s.next = add i64 %s, 1
+  br label %scalar.head
 integer:
   %has.integer = icmp eq i64 %more, 1
   br i1 %has.integer, label %convert, label %launch
 convert:
-  %last.at = getelementptr ptr, ptr %args, i64 %count
+  %last.at = getelementptr ptr, ptr %args, i64 %total
   %last = load ptr, ptr %last.at
   %as.integer = {_load(Binding.AS_INTEGER, "ptr")}
   %threads = call i64 %as.integer(ptr %last)
   %positive = icmp sgt i64 %threads, 0
-  %last.any = getelementptr [{abi.ARGUMENT_BYTES} x i8], ptr %anys, i64 %count
+  %last.any = getelementptr [{abi.ARGUMENT_BYTES} x i8], ptr %anys, i64 %total
   store i64 {abi.TYPE_INT}, ptr %last.any
   %last.payload = getelementptr i8, ptr %last.any, i64 8
   store i64 %threads, ptr %last.payload

@@ -14,10 +14,12 @@ from pypto_jit import abi
 from pypto_jit.abi import Binding
 from pypto_jit.lowering.cpu.door import DOOR_TEXT
 from pypto_jit.lowering.cpu.entry_guards import CheckedTensor, EntryTensor, TensorGuards, overlaps
+from pypto_jit.lowering.cpu.entry_scalars import check_scalar
 from pypto_jit.lowering.cpu.llvm_text import LlvmText
 from pypto_jit.lowering.cpu.runner import ARENA_ALIGNMENT, emit_runner
 from pypto_jit.lowering.cpu.tasks.layout import Table
 from pypto_jit.lowering.cpu.tasks.scheduler import TaskKernel, call_host, emit_scheduler
+from pypto_jit.signature import ScalarSpec
 
 # Below this many element operations a kernel runs on the calling thread: waking the others costs some microseconds.
 SERIAL_WORK = 32 * 1024
@@ -27,11 +29,24 @@ _ATTRIBUTES = "optnone noinline"
 
 @dataclass(frozen=True)
 class Operand:
-    """What a kernel's argument is: ``data``, ``extent`` or ``stride`` of a tensor, or a ``workspace``."""
+    """What a kernel's argument is: ``data``, ``extent`` or ``stride`` of a tensor, a ``scalar``, or a ``workspace``.
+
+    Attributes:
+        kind: which of them.
+        index: of the tensor, of the scalar, or of the workspace.
+        axis: of the extent or stride.
+        type: in LLVM IR, of a scalar.
+    """
 
     kind: str
     index: int
     axis: int = 0
+    type: str = ""
+
+    @property
+    def llvm(self) -> str:
+        """Its type in LLVM IR."""
+        return self.type or ("i64" if self.kind in ("extent", "stride") else "ptr")
 
 
 @dataclass(frozen=True)
@@ -100,8 +115,7 @@ class _Frame:
 
 def _worker(text: LlvmText, number: int, launch: Launch, frame: _Frame) -> None:
     """The functions that run one kernel: one block of so many, and all that one OpenMP thread has to do."""
-    types = ["i64" if operand.kind in ("extent", "stride") else "ptr" for operand in launch.operands]
-    arguments = [(kind, 8 * frame.slots[operand]) for kind, operand in zip(types, launch.operands, strict=True)]
+    arguments = [(operand.llvm, 8 * frame.slots[operand]) for operand in launch.operands]
     emit_runner(text, f"pypto_run{number}", launch.symbol, arguments, launch.arena, _ATTRIBUTES)
     if not launch.parallel:
         return
@@ -136,10 +150,10 @@ def _launch(text: LlvmText, number: int, launch: Launch, threads: str) -> None:
     text.label(after)
 
 
-def _integer_arguments(text: LlvmText, tensors: int) -> tuple[str, str]:
-    """The optional thread count and flags that follow the tensors."""
+def _integer_arguments(text: LlvmText, arguments: int) -> tuple[str, str]:
+    """The optional thread count and flags that follow the tensors and scalars."""
     results = []
-    for position, default in ((tensors, 1), (tensors + 1, 0)):
+    for position, default in ((arguments, 1), (arguments + 1, 0)):
         present, joined = text.fresh("b"), text.fresh("b")
         # The block this branch leaves from needs a name for the phi.
         origin = text.fresh("b")
@@ -159,7 +173,11 @@ def _integer_arguments(text: LlvmText, tensors: int) -> tuple[str, str]:
     return results[0], results[1]
 
 
-def _operand_value(operand: Operand, loaded: Sequence[CheckedTensor], workspaces: Sequence[str]) -> tuple[str, str]:
+def _operand_value(
+    operand: Operand, loaded: Sequence[CheckedTensor], scalars: Sequence[str], workspaces: Sequence[str]
+) -> tuple[str, str]:
+    if operand.kind == "scalar":
+        return operand.llvm, scalars[operand.index]
     if operand.kind == "workspace":
         return "ptr", workspaces[operand.index]
     tensor = loaded[operand.index]
@@ -180,18 +198,20 @@ def _workspaces(text: LlvmText, sizes: Sequence[int]) -> list[str]:
 def _body(
     text: LlvmText,
     tensors: Sequence[EntryTensor],
+    scalars: Sequence[ScalarSpec],
     launches: Sequence[Launch],
     frame: _Frame,
     workspaces: Sequence[int],
     host: Host | None,
 ) -> None:
-    count = len(tensors)
+    count = len(tensors) + len(scalars)
     few = text.value(f"icmp sge i32 %given, {count}")
     many = text.value(f"icmp sle i32 %given, {count + 2}")
     text.require(text.every([few, many]), "arity")
     threads, flags = _integer_arguments(text, count)
     guards = TensorGuards(text)
     loaded = [guards.tensor(index, tensor) for index, tensor in enumerate(tensors)]
+    numbers = [check_scalar(text, index, spec) for index, spec in enumerate(scalars, len(tensors))]
     resolved = text.value(f"and i64 {flags}, {abi.OVERLAP_RESOLVED}")
     unresolved = text.value(f"icmp eq i64 {resolved}, 0")
     clash = text.value(f"and i1 {unresolved}, {overlaps(text, tensors, loaded)}")
@@ -204,7 +224,7 @@ def _body(
         return
     pointers = _workspaces(text, workspaces)
     for operand, slot in frame.slots.items():
-        kind, value = _operand_value(operand, loaded, pointers)
+        kind, value = _operand_value(operand, loaded, numbers, pointers)
         text.raw(f"  store {kind} {value}, ptr {text.address('%frame', 8 * slot)}")
     text.raw("  store i64 0, ptr %status")
     text.raw(f"  store ptr %status, ptr {text.address('%frame', 8 * frame.status)}")
@@ -217,7 +237,7 @@ def _body(
         with text.only_if(sound):
             _launch(text, number, launch, threads)
     if host is not None:
-        values = [" ".join(_operand_value(operand, loaded, pointers)) for operand in host.operands]
+        values = [" ".join(_operand_value(operand, loaded, numbers, pointers)) for operand in host.operands]
         call_host(text, host.symbol, values, host.table, threads, flags)
     for pointer in pointers:
         text.raw(f"  call void {text.binding(Binding.FREE, 'ptr')}(ptr {pointer})")
@@ -233,6 +253,7 @@ def entry_text(
     launches: Sequence[Launch],
     workspaces: Sequence[int] = (),
     host: Host | None = None,
+    scalars: Sequence[ScalarSpec] = (),
 ) -> str:
     """The entry, its helpers and its door as LLVM IR, to be set after the LLVM IR that defines the kernels.
 
@@ -241,6 +262,7 @@ def entry_text(
         launches: the kernels, in launch order.
         workspaces: bytes of each workspace, which lives as long as one call.
         host: what submits tasks, after the launches.
+        scalars: the scalar parameters in order.
 
     The text does not declare the kernels: it is only whole together with their definitions.
     """
@@ -265,8 +287,8 @@ define internal void @pypto_answer(ptr %result, i64 %value) {_ATTRIBUTES} {{
     text.raw("  %status = alloca i64, align 8")
     if host is not None:
         text.raw(f"  %tasks = alloca i8, i64 {host.table.frame}, align {ARENA_ALIGNMENT}")
-    _body(text, tensors, launches, frame, workspaces, host)
-    failures = [(f"fail{k + 1}", k + 1) for k in range(len(tensors))]
+    _body(text, tensors, scalars, launches, frame, workspaces, host)
+    failures = [(f"fail{k + 1}", k + 1) for k in range(len(tensors) + len(scalars))]
     for label, code in [*failures, ("overlap", abi.OVERLAP), ("arity", abi.ARITY)]:
         text.label(label)
         text.raw(f"  call void @pypto_answer(ptr %result, i64 {code})")

@@ -46,14 +46,18 @@ class Record(NamedTuple):
     Attributes:
         reads: digest of each read by path.
         shown: the values read, shortened, by path.
-        artifact: key of the artifact.
+        artifact: key of the artifact; empty where the trace came to need the values of parameters.
         places: of the source, as JSON.
+        needs: names of these parameters.
+        why: what needs their values; the one place is where.
     """
 
     reads: dict[str, str]
     shown: dict[str, str]
     artifact: str
     places: list[Any]
+    needs: tuple[str, ...] = ()
+    why: str = ""
 
     @classmethod
     def decode(cls, value: Any) -> Record:
@@ -63,9 +67,19 @@ class Record(NamedTuple):
             DamagedError: it describes none.
         """
         try:
-            record = cls(dict(value["reads"]), dict(value["shown"]), str(value["artifact"]), list(value["places"]))
-        except (KeyError, TypeError, ValueError) as error:
+            needs = tuple(map(str, value.get("needs", ())))
+            record = cls(
+                dict(value["reads"]),
+                dict(value["shown"]),
+                str(value["artifact"]),
+                list(value["places"]),
+                needs,
+                str(value.get("why", "")),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DamagedError("a record of another form") from error
+        if needs and not record.artifact:
+            return record
         if len(record.artifact) != 64 or not set(record.artifact) <= set("0123456789abcdef"):
             raise DamagedError("a record that names no artifact")
         return record

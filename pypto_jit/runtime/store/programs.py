@@ -23,7 +23,7 @@ from pypto_jit.runtime.store.serialization import (
     encode_program,
     encode_span,
 )
-from pypto_jit.signature import Constant
+from pypto_jit.signature import Constant, ValueNeeded
 
 
 class Module(NamedTuple):
@@ -53,7 +53,11 @@ def describe_module(request: Request, text: str, sections: Mapping[str, bytes]) 
 
 
 def find_program(request: Request) -> CompiledProgram | None:
-    """The program that an earlier trace led to, if it read what a trace would read now; None otherwise."""
+    """The program that an earlier trace led to, if it read what a trace would read now; None otherwise.
+
+    Raises:
+        ValueNeeded: that trace came to need the values of parameters.
+    """
     current = request.reads.digests()
     frame = Frame(request.reads.functions)
     for record in request.store.records(request.key):
@@ -63,6 +67,8 @@ def find_program(request: Request) -> CompiledProgram | None:
             places = tuple(frame.absolute(place) for place in record.places)
         except (TypeError, ValueError):
             continue
+        if record.needs:
+            raise ValueNeeded(frozenset(record.needs), places[0] if places else None, record.why)
         program = _load(request, record.artifact, None, places)
         if program is not None:
             return program
@@ -100,19 +106,27 @@ def publish_program(request: Request, module: Module, program: CompiledProgram) 
     return program
 
 
+def remember_need(request: Request, needed: ValueNeeded) -> None:
+    """Add the record that says which values a trace came to need: the next process asks with these values at once."""
+    _record(request, "", [needed.span] if needed.span is not None else [], tuple(sorted(needed.names)), needed.why)
+
+
 def _remember(request: Request, module: Module) -> None:
-    """Add the record that leads from the request to the artifact, unless the trace saw something else than it tells."""
+    """Add the record that leads from the request to the artifact."""
+    _record(request, module.key.digest, module.places)
+
+
+def _record(
+    request: Request, artifact: str, places: Sequence[Span], needs: tuple[str, ...] = (), why: str = ""
+) -> None:
+    """Add a record to those of the request, unless the trace saw something else than it tells."""
     sources = {function.__code__ for function in request.reads.reached}
     if not request.still_holds() or not all(map(is_from_source, sources)):
         return
     frame = Frame(request.reads.functions)
     reads = request.reads
-    record = Record(
-        reads.digests(),
-        {path: read.shown for path, read in reads.values.items()},
-        module.key.digest,
-        [frame.relative(place) for place in module.places],
-    )
+    shown = {path: read.shown for path, read in reads.values.items()}
+    record = Record(reads.digests(), shown, artifact, [frame.relative(place) for place in places], needs, why)
     request.store.publish_record(request.key, record)
 
 

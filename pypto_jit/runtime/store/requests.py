@@ -15,11 +15,11 @@ from pypto_jit.runtime.store.keys import Key
 from pypto_jit.runtime.store.location import FORMAT
 from pypto_jit.runtime.store.reads import Reads, collect_reads, digest_code, scope_of
 from pypto_jit.runtime.store.scope import UnguardableError
-from pypto_jit.signature import Constant, TensorSpec
+from pypto_jit.signature import Constant, ScalarSpec, TensorSpec
 
 _log = logging.getLogger("pypto_jit.cache")
 
-Argument = TensorSpec | Constant | None
+Argument = TensorSpec | ScalarSpec | Constant | None
 
 
 class Request:
@@ -121,6 +121,8 @@ def encode_arguments(arguments: Mapping[str, Argument], function: FunctionType) 
     for name, argument in arguments.items():
         if isinstance(argument, TensorSpec):
             encoded.append([name, list(argument.shape), argument.dtype.name, list(argument.strides)])
+        elif isinstance(argument, ScalarSpec):
+            encoded.append([name, argument.dtype.name, argument.converts])
         else:
             encoded.append([name, None if argument is None else digest(argument.value, scope)])
     return json.dumps(encoded)

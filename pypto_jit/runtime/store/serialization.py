@@ -9,14 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from pypto_jit.dtypes import BY_NAME, DType
+from pypto_jit.dtypes import BOOL, BY_NAME, INDEX, DType
 from pypto_jit.errors import Span
 from pypto_jit.options import CompileOptions, MemoryPlanner, OptimizationStrategy
 from pypto_jit.runtime.artifact import CompiledProgram
 from pypto_jit.runtime.store.files import DamagedError
-from pypto_jit.signature import Constant, ParamInfo, TensorSpec
+from pypto_jit.signature import Constant, ParamInfo, ScalarSpec, TensorSpec
 
-SCHEMA = 1
+SCHEMA = 2
+_SCALARS = {**BY_NAME, INDEX.name: INDEX, BOOL.name: BOOL}
 OBJECT, SHARED = "kernel.o", "kernel.so"
 ASSEMBLY_SUFFIX = ".pto"
 _NAME_LENGTH = 48
@@ -69,7 +70,7 @@ def encode_program(program: CompiledProgram, place: EncodePlace = encode_span) -
 
 def encode_parameters(parameters: Sequence[ParamInfo]) -> list[dict[str, Any]]:
     """Parameters as JSON."""
-    return [{"name": info.name, "direction": info.direction, **_encode_spec(info.spec)} for info in parameters]
+    return [_encode_parameter(info) for info in parameters]
 
 
 def decode_program(
@@ -147,9 +148,16 @@ def _text(value: Any) -> str:
     return value
 
 
-def _encode_spec(spec: TensorSpec | Constant) -> dict[str, Any]:
+def _encode_parameter(info: ParamInfo) -> dict[str, Any]:
+    encoded = {"name": info.name, "direction": info.direction, **_encode_spec(info.spec)}
+    return encoded if info.default is None else {**encoded, "default": _encode_constant(info.default)}
+
+
+def _encode_spec(spec: TensorSpec | ScalarSpec | Constant) -> dict[str, Any]:
     if isinstance(spec, TensorSpec):
         return {"shape": list(spec.shape), "dtype": spec.dtype.name, "strides": list(spec.strides)}
+    if isinstance(spec, ScalarSpec):
+        return {"scalar": spec.dtype.name, "converts": spec.converts}
     return {"constant": _encode_constant(spec.value)}
 
 
@@ -160,6 +168,9 @@ def _decode_parameter(entry: Mapping[str, Any], constants: Mapping[str, Any]) ->
     if "constant" in entry:
         value = constants[name] if name in constants else _decode_constant(entry["constant"])
         return ParamInfo(name, direction, Constant(value))
+    if "scalar" in entry:
+        default = _decode_constant(entry["default"]) if "default" in entry else None
+        return ParamInfo(name, direction, ScalarSpec(_SCALARS[entry["scalar"]], bool(entry["converts"])), default)
     shape, strides = (tuple(int(extent) for extent in entry[key]) for key in ("shape", "strides"))
     return ParamInfo(name, direction, TensorSpec(shape, BY_NAME[entry["dtype"]], strides))
 

@@ -41,7 +41,7 @@ def test_every_form():
         ("f", Declaration("out", kind="tensor")),
         ("g", Declaration("in", (4, 8), FP16, "tensor")),
         ("h", Declaration(kind="constant")),
-        ("i", Declaration(kind="constant")),
+        ("i", Declaration(dtype=FP32, kind="scalar")),
         ("j", Declaration()),
         ("k", Declaration("out", kind="tensor")),
     ]
@@ -95,6 +95,7 @@ class TestArguments:
             (pl.Tensor[[16, 32], pl.FP16], X, "'x' has another dtype than declared", FP32, FP16),
             (pl.Tensor, 5, "'x' is a tensor", "int 5", "a tensor"),
             (pl.constexpr, X, "'x' is a number", "a tensor", "a Python number"),
+            (pl.INT32, X, "'x' is a number", "a tensor", "a Python number"),
         ],
     )
     def test_that_do_not_fit(self, annotation, argument, text, found, expected):

@@ -85,7 +85,7 @@ def test_what_no_call_could_give():
     kernel = pypto.jit(copied)
     text = kernel.lower(torch.zeros(8, 4).t(), torch.zeros(4, 8))["pto"]
     bare = "\n".join(line for line in text.splitlines() if "x_stride0 = {" not in line)
-    with pytest.raises(AssemblyError, match="argument is a tensor, or what"):
+    with pytest.raises(AssemblyError, match="stride of a tensor is a constant, or what"):
         planned(bare)
     unused = text.replace("(%x: ", "(%more: !pto.ptr<f32>, %x: ")
     with pytest.raises(AssemblyError, match="'more' is not accessed"):

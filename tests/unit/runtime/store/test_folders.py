@@ -49,7 +49,7 @@ def test_the_folder_holds_a_manifest_the_assembly_and_the_code(program, tmp_path
         {"kernel.so"} if program.shared else set()
     )
     manifest = json.loads((path / MANIFEST).read_text())
-    assert manifest["schema"] == 1
+    assert manifest["schema"] == 2
     assert manifest["options"]["opt_level"] == 2
     assert manifest["options"]["strategy"] == "Default"
     assert manifest["tools"]["llvmlite"].startswith("llvmlite-")

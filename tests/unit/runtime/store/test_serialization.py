@@ -84,7 +84,7 @@ def test_places_are_written_as_the_caller_wants():
     [
         lambda about: about.pop("name"),
         lambda about: about.update(name=3),
-        lambda about: about.update(schema=2),
+        lambda about: about.update(schema=1),
         lambda about: about["parameters"][0].update(direction="sideways"),
         lambda about: about["parameters"][0].update(dtype="FP65"),
         lambda about: about["parameters"][0].pop("shape"),
