@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pypto_jit.errors import AssemblyError, Span
 from pypto_jit.runtime.arguments import describe
 from pypto_jit.runtime.artifact import CompiledProgram
-from pypto_jit.signature import ParamInfo, TensorSpec
+from pypto_jit.signature import ParamInfo, ScalarSpec, TensorSpec
 
 
 class Assembled(NamedTuple):
@@ -29,10 +29,10 @@ class Assembled(NamedTuple):
         Raises:
             AssemblyError: it does not.
         """
-        before = {info.name: info for info in self.program.tensors}
+        before = {info.name: info for info in (*self.program.tensors, *self.program.scalars)}
         now = {info.name: info for info in found}
         for name in dict.fromkeys((*before, *now)):
-            if name not in before or name not in now or before[name].spec != now[name].spec:
+            if name not in before or name not in now or not _agree(before[name], now[name]):
                 raise AssemblyError(
                     f"'{name}' is not what kernel '{self.program.name}' was compiled for",
                     span=Span(self.filename, 1),
@@ -50,8 +50,17 @@ class Assembled(NamedTuple):
                 )
 
 
+def _agree(before: ParamInfo, now: ParamInfo) -> bool:
+    # The assembly does not say whether an integer scalar has a sign.
+    if isinstance(before.spec, ScalarSpec) and isinstance(now.spec, ScalarSpec):
+        return before.spec.dtype.signless == now.spec.dtype.signless
+    return before.spec == now.spec
+
+
 def _describe(info: ParamInfo | None) -> str:
-    return describe(info.spec) if info is not None and isinstance(info.spec, TensorSpec) else "no such tensor"
+    if info is not None and isinstance(info.spec, ScalarSpec):
+        return f"a {info.spec.dtype} scalar"
+    return describe(info.spec) if info is not None and isinstance(info.spec, TensorSpec) else "no such argument"
 
 
 def load(folder: str | PathLike[str]) -> CompiledProgram:

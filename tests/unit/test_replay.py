@@ -21,7 +21,7 @@ X = torch.arange(64, dtype=torch.float32).reshape(8, 8)
 
 
 @pypto.jit
-def scale(x: pl.Tensor, unused: pl.Tensor, out: pl.Out[pl.Tensor], factor: float = 3.0):
+def scale(x: pl.Tensor, unused: pl.Tensor, out: pl.Out[pl.Tensor], factor: pl.constexpr = 3.0):
     pl.store(pl.load(x, [0, 0], [8, 8]) * factor, [0, 0], out)
     return out
 
