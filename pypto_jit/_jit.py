@@ -28,7 +28,7 @@ from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.binding import Binder, BoundCall
 from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, HotPaths, constant_guard
 from pypto_jit.runtime.launch import OverlappingInputs, as_array, check_autograd, launch, separated
-from pypto_jit.signature import Constant, ParamInfo, ScalarSpec, TensorSpec
+from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 from pypto_jit.targets import BY_NAME
 
 if TYPE_CHECKING:
