@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pypto_jit._mlir import ir
-from pypto_jit.dialects.types import TensorType, TileType
+from pypto_jit.dialects.types import ArrayType, TensorType, TileType
 from pypto_jit.errors import TraceError
 from pypto_jit.lowering.attributes import KERNEL
 from pypto_jit.lowering.chains import VIEW
@@ -38,7 +38,7 @@ class Captures:
         tensors, scalars: the values that must be handed over.
 
     Raises:
-        TraceError: they use a tile from outside.
+        TraceError: they use a tile or an array from outside.
     """
 
     def __init__(self, name: str, nodes: list[Node], lowering: Lowering) -> None:
@@ -69,8 +69,8 @@ class Captures:
         self._seen.add(value)
         kind = self._types.of(value)
         owner = value.owner
-        if isinstance(kind, TileType):
-            raise self._tile(value, user)
+        if isinstance(kind, (TileType, ArrayType)):
+            raise self._own(value, "tile" if isinstance(kind, TileType) else "array", user)
         if not isinstance(owner, ir.Block):
             operation = owner.operation
             if is_copied(operation):
@@ -80,16 +80,16 @@ class Captures:
                 return
         (self.tensors if isinstance(kind, TensorType) else self.scalars).append(value)
 
-    def _tile(self, value: ir.Value, user: Node | None) -> TraceError:
+    def _own(self, value: ir.Value, kind: str, user: Node | None) -> TraceError:
         made = span_of_location(value.location)
         owner = value.owner
         if not isinstance(owner, ir.Block):
             made = span_of(owner.operation)
         return TraceError(
-            f"task '{self._name}' uses a tile that was made outside of it",
+            f"task '{self._name}' uses {'a tile' if kind == 'tile' else 'an array'} that was made outside of it",
             span=None if user is None else user.span,
-            found=f"a tile from {made}" if made is not None else None,
-            expected="tiles of the task's own",
+            found=f"the {kind} from {made}" if made is not None else None,
+            expected=f"{kind}s of the task's own",
             hint="load or make it inside of the task; what tasks hand on goes through a tensor",
         )
 
