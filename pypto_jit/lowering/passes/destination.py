@@ -13,15 +13,15 @@ from dataclasses import replace
 from math import prod
 
 from pypto_jit._mlir import ir
-from pypto_jit.dialects.operators import PAD_VALUES
 from pypto_jit.dialects.types import DYNAMIC, TileType
 from pypto_jit.errors import ShapeError
-from pypto_jit.lowering.attributes import number, numbers, text
+from pypto_jit.lowering.attributes import number, numbers
 from pypto_jit.lowering.buffers import STATIC, Buffers, Extents, TileRef
 from pypto_jit.lowering.elements import ELEMENT_OPERATIONS, Elements
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.layouts import as_column, lies_consecutively, transposed
 from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.parts import PART_OPERATIONS, Parts
 from pypto_jit.lowering.tree import Body, Node, carried, head_operands
 from pypto_jit.lowering.views import Tensors
 from pypto_jit.targets import Space
@@ -46,6 +46,7 @@ class _Conversion:
         self._buffers = Buffers(self._body, self._emitter, lowering.target)
         self._tensors = Tensors(function, self._emitter)
         self._renamed: dict[ir.Value, ir.Value] = {}
+        self._parts = Parts(self._emitter, self._buffers, self._value)
         self._elements = Elements(body, self._emitter, self._buffers, self._tensors, self._value, self._define)
         self._erased: list[ir.Operation] = []
         self._dropped: list[tuple[ir.Block, int]] = []
@@ -58,10 +59,7 @@ class _Conversion:
             "pypto.create_tile": self._create,
             "pypto.reshape": self._reshape,
             "pypto.transpose_view": self._transpose_view,
-            "pypto.set_validshape": self._set_validshape,
-            "pypto.fillpad": self._fillpad,
-            "pypto.extract": self._extract,
-            "pypto.insert": self._insert,
+            **dict.fromkeys(PART_OPERATIONS, self._part),
             "scf.for": self._loop,
             "scf.while": self._loop,
             "scf.if": self._branch,
@@ -297,42 +295,9 @@ class _Conversion:
         ref = self._buffers.ref(node.operands[0])
         self._buffers.bind(node.results[0], self._buffers.view(ref, transposed(ref.type), ref.turned))
 
-    # Valid regions and parts of tiles
-
-    def _set_validshape(self, node: Node) -> None:
+    def _part(self, node: Node) -> None:
         self._start(node)
-        kind = self._types.tile(node.results[0])
-        assert kind is not None
-        ref = self._buffers.ref(node.operands[0])
-        view = self._buffers.view(ref, self._buffers.physical(node.results[0]), self._extents(node))
-        self._buffers.bind(node.results[0], view)
-        if DYNAMIC in kind.valid and view is not ref:
-            # The extents are checked against the tile as its author sees it.
-            view.handle.owner.attributes["pypto.limits"] = ir.DenseI64ArrayAttr.get(list(kind.shape))
-
-    def _fillpad(self, node: Node) -> None:
-        self._start(node)
-        source, goal = self._buffers.ref(node.operands[0]), self._define(node)
-        code = 1 + PAD_VALUES.index(text(node.op, "pad") or "zero")
-        padded = self._buffers.view(goal, replace(goal.type, pad=code), goal.extents)
-        self._emitter.emit("pto.tfillpad", (source.handle, padded.handle))
-
-    def _extract(self, node: Node) -> None:
-        self._start(node)
-        source, goal = self._buffers.ref(node.operands[0]), self._define(node)
-        row, column = (self._value(v) for v in node.operands[1:3])
-        handles = [self._buffers.as_floats(ref).handle for ref in (source, goal)]
-        self._emitter.emit("pto.textract", (handles[0], row, column, handles[1]))
-
-    def _insert(self, node: Node) -> None:
-        self._start(node)
-        target, source = (self._buffers.ref(v) for v in node.operands[:2])
-        goal = self._define(node)
-        if not self._buffers.share(node.operands[0], node.results[0]):
-            self._buffers.copy(target, goal)
-        row, column = (self._value(v) for v in node.operands[2:4])
-        handles = [self._buffers.as_floats(ref).handle for ref in (source, goal)]
-        self._emitter.emit("pto.tinsert", (handles[0], row, column, handles[1]))
+        self._parts.convert(node, self._define, self._extents)
 
     # Control flow
 
