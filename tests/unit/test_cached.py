@@ -287,6 +287,33 @@ def test_constant_arguments_count_by_type_and_functions_by_code(tmp_path, counte
         assert torch.equal(module.kernel(X, torch.zeros_like(X), module.double), result)
 
 
+NEEDING = """
+import pypto_jit as pypto
+import pypto_jit.language as pl
+
+STEP = 2
+
+@pypto.jit
+def kernel(x: pl.Tensor, n, factor, out: pl.Out[pl.Tensor]):
+    pl.store(pl.load(x, [0, 0], [4, n // STEP]) * factor, [0, 0], out)
+"""
+
+
+def test_the_need_of_a_value_is_remembered_while_it_lasts(tmp_path, counter):
+    """Two traces find out about it and make it; afterwards none, whatever the other scalars are."""
+    for expected in ((2, 1), (0, 0)):
+        module = load(tmp_path, NEEDING)
+        assert torch.equal(module.kernel(X, 4, 3.0), X[:, :2] * 3)
+        assert "specialized on n: the shape of load" in module.kernel.explain_last_miss()
+        assert counter.take() == expected
+    assert torch.equal(load(tmp_path, NEEDING).kernel(X, 4, 5.0), X[:, :2] * 5)
+    assert counter.take() == (0, 0)
+    # What the trace read has changed: what it needs may have, too.
+    module = load(tmp_path, NEEDING.replace("STEP = 2", "STEP = 4"))
+    assert torch.equal(module.kernel(X, 4, 3.0), X[:, :1] * 3)
+    assert counter.take() == (2, 1)
+
+
 def test_a_change_in_a_warm_process_is_seen(tmp_path, counter):
     run(load(tmp_path, SOURCE))
     module = load(tmp_path, SOURCE)
