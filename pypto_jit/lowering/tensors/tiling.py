@@ -18,6 +18,8 @@ CACHED_ELEMENTS = 8192
 FILL = 0.85
 # Blocks that spread evenly over any number of cores that a call is likely to have.
 ENOUGH_BLOCKS = 16
+# Columns of a tile that is turned: as many rows make a tile that reads and writes whole cache lines.
+TURNED_EDGE = 64
 # Every tile is computed in four-byte elements or fewer.
 ELEMENT_BYTES = 4
 
@@ -80,19 +82,23 @@ def choose(layout: Layout, target: Target, whole_rows: bool) -> Tiling | None:
         target: the machine.
         whole_rows: whether a tile must hold whole rows, as reductions along them in one pass need.
     """
-    live = live_tiles(layout)
+    turned = turned_axis(layout)
+    # A tile that is turned lies there before, and the machine turns it by way of a third.
+    live = live_tiles(layout) + (0 if turned is None else 2)
+    least = 1 if turned is None else ROW_ALIGNMENT // ELEMENT_BYTES
     most = int(target.capacity[Space.VEC] * FILL) // (ELEMENT_BYTES * live)
     columns = 1 if layout.column is None else max(1, layout.extents[layout.column])
-    if padded(columns) > most:
-        if whole_rows:
-            return None
-        columns = most // 64 * 64
+    if padded(columns) * least > most and whole_rows:
+        return None
+    if not whole_rows and turned is not None:
+        columns = min(columns, TURNED_EDGE)
     elif not whole_rows and columns > CACHED_ELEMENTS:
         columns = CACHED_ELEMENTS
+    if padded(columns) > most:
+        columns = most // 64 * 64
     rows = [] if layout.reduced else layout.rows
-    turned = turned_axis(layout)
     group = _first_group(layout, turned)
-    wanted = max(1, min(most, CACHED_ELEMENTS) // padded(columns))
+    wanted = max(least, min(most, CACHED_ELEMENTS) // padded(columns))
     for axis in reversed(rows[:-1] if turned is None else []):
         whole = prod(layout.extents[a] for a in group)
         if whole * 2 > wanted or not all(_extends(term, (axis, *group), layout.column) for term in _placed(layout)):
@@ -105,7 +111,7 @@ def choose(layout: Layout, target: Target, whole_rows: bool) -> Tiling | None:
     size = max(1, min(wanted // max(1, inner), extent))
     outside = prod(layout.extents[axis] for axis in rows if axis not in group)
     if not layout.reduced:
-        size = max(1, min(size, extent * outside // ENOUGH_BLOCKS or 1))
+        size = max(min(least, extent), min(size, extent * outside // ENOUGH_BLOCKS or 1))
         size = _even(extent, size)
     return Tiling(group, size, size * inner, columns, live)
 
