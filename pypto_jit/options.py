@@ -11,8 +11,10 @@ import dataclasses
 import difflib
 import inspect
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from functools import partial
 from typing import Any
 
 
@@ -81,6 +83,9 @@ class DfxOptions:
         pmu: event group of the performance counters, 0 for none.
         dep_gen: whether the task dependency graph is written.
         scope_stats: whether the use of runtime scopes is measured.
+
+    Raises:
+        ValueError: a level outside of its range.
     """
 
     chip_swimlane: int = 0
@@ -89,9 +94,18 @@ class DfxOptions:
     dep_gen: bool = False
     scope_stats: bool = False
 
+    def __post_init__(self) -> None:
+        for name, (view, mine) in FIELDS.items():
+            if view == "dfx":
+                object.__setattr__(self, mine, _CHECKS[name](mine, getattr(self, mine)))
+
     def any(self) -> bool:
         """Whether anything is asked for."""
-        return any(bool(getattr(self, f.name)) for f in fields(self))
+        return bool(self.asked())
+
+    def asked(self) -> list[str]:
+        """The flags that ask for something, under their names in `RunConfig`."""
+        return [name for name, (view, mine) in FIELDS.items() if view == "dfx" and getattr(self, mine)]
 
 
 @dataclass(frozen=True)
@@ -231,32 +245,18 @@ class RunConfig:
     check_races: bool = False
 
     def __post_init__(self) -> None:
-        for name, kind in (("arch", BackendType), ("execution_mode", ExecutionMode)):
-            value = getattr(self, name)
-            if not isinstance(value, kind):
-                raise TypeError(
-                    f"{name}={value!r} is not a {kind.__name__}; to choose a target by its name, write platform='a5sim'"
-                )
         if self.distributed_config is not None:
             raise ValueError("distributed_config is not built yet: kernels run on one device; leave it None")
-        self.enable_chip_swimlane = _level("enable_chip_swimlane", self.enable_chip_swimlane, 4, true=4)
-        self.enable_dump_args = _level("enable_dump_args", self.enable_dump_args, 2, true=1)
-        self.verification_level = _level("verification_level", self.verification_level, 1, true=1)
-        self.opt_level = _level("opt_level", self.opt_level, 3, true=1)
-        _ring("ring_task_window", self.ring_task_window, least=4)
-        _ring("ring_heap", self.ring_heap, least=1024)
-        _ring("ring_dep_pool", self.ring_dep_pool, least=4, power_of_two=False, most=2**31 - 1)
-        counted = isinstance(self.threads, int) and not isinstance(self.threads, bool) and self.threads >= 1
-        if self.threads is not None and not counted:
-            raise ValueError(f"threads={self.threads!r}: a positive number of threads, or None for torch's")
-        if not isinstance(self.deterministic, bool):
-            raise TypeError(f"deterministic={self.deterministic!r}: True or False")
         if self.deterministic and self.threads not in (None, 1):
             raise ValueError(f"deterministic=True runs on one thread, not on threads={self.threads}")
-        if not isinstance(self.check_races, bool):
-            raise ValueError(f"check_races={self.check_races!r}: True or False")
-        if self.dfx_options().any():
-            self.save_kernels = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field, here and in the constructor, to what is a value of it."""
+        check = _CHECKS.get(name)
+        object.__setattr__(self, name, value if check is None else check(name, value))
+        # Profiling writes beside the kernels.
+        if name == "save_kernels" or FIELDS.get(name, ("",))[0] == "dfx":
+            object.__setattr__(self, "save_kernels", bool(self.save_kernels) or self.any_dfx_enabled())
 
     @property
     def platform(self) -> str:
@@ -284,8 +284,9 @@ class RunConfig:
 
     @enable_l2_swimlane.setter
     def enable_l2_swimlane(self, level: int) -> None:
-        warnings.warn("enable_l2_swimlane is now enable_chip_swimlane", DeprecationWarning, stacklevel=2)
-        self.enable_chip_swimlane = _level("enable_chip_swimlane", level, 4, true=4)
+        # Two frames above the property is the `__setattr__` that it is assigned through.
+        warnings.warn("enable_l2_swimlane is now enable_chip_swimlane", DeprecationWarning, stacklevel=3)
+        self.enable_chip_swimlane = level
 
     def _view(self, view: str) -> dict[str, Any]:
         return {name: getattr(self, mine) for mine, (of, name) in FIELDS.items() if of == view}
@@ -311,7 +312,13 @@ class RunConfig:
         return RunOptions(platform=self.platform, dfx=self.dfx_options(), **self._view("run"))
 
 
-def _level(name: str, value: object, most: int, *, true: int) -> int:
+def _axis(kind: type[Enum], name: str, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}={value!r} is no {kind.__name__}; to choose a target by name, write platform='a5sim'")
+    return value
+
+
+def _level(name: str, value: Any, most: int = 2**31 - 1, true: int = 1) -> int:
     if value is True:
         return true
     if not isinstance(value, int) or not 0 <= value <= most:
@@ -319,9 +326,21 @@ def _level(name: str, value: object, most: int, *, true: int) -> int:
     return int(value)
 
 
-def _ring(name: str, value: Any, *, least: int, power_of_two: bool = True, most: int | None = None) -> None:
+def _switch(name: str, value: Any, numbers: bool = False) -> bool:
+    if not isinstance(value, bool) and not (numbers and isinstance(value, int) and value in (0, 1)):
+        raise ValueError(f"{name}={value!r}: True or False")
+    return bool(value)
+
+
+def _threads(name: str, value: Any) -> Any:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise ValueError(f"{name}={value!r}: a positive number of threads, or None for torch's")
+    return value
+
+
+def _ring(name: str, value: Any, least: int, power_of_two: bool = True, most: int | None = None) -> Any:
     if value is None:
-        return
+        return None
     entries = value if isinstance(value, (list, tuple)) else [value]
     if isinstance(value, (list, tuple)) and len(value) != 4:
         raise ValueError(f"{name}={value!r}: one size, or exactly four")
@@ -333,6 +352,28 @@ def _ring(name: str, value: Any, *, least: int, power_of_two: bool = True, most:
         fits = isinstance(entry, int) and not isinstance(entry, bool) and least <= entry <= (most or entry)
         if not fits or (power_of_two and entry & (entry - 1)):
             raise ValueError(f"{name}={value!r}: {entry!r} is not {kind} {bounds} (0 in a list keeps the default)")
+    return value
+
+
+# What a field is set to, given its name and what is assigned.
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "arch": partial(_axis, BackendType),
+    "execution_mode": partial(_axis, ExecutionMode),
+    "device_id": _level,
+    "enable_chip_swimlane": partial(_level, most=4, true=4),
+    "enable_dump_args": partial(_level, most=2),
+    "enable_pmu": _level,
+    "enable_dep_gen": partial(_switch, numbers=True),
+    "enable_scope_stats": partial(_switch, numbers=True),
+    "verification_level": partial(_level, most=1),
+    "opt_level": partial(_level, most=3),
+    "ring_task_window": partial(_ring, least=4),
+    "ring_heap": partial(_ring, least=1024),
+    "ring_dep_pool": partial(_ring, least=4, power_of_two=False, most=2**31 - 1),
+    "threads": _threads,
+    "deterministic": _switch,
+    "check_races": _switch,
+}
 
 
 def _accept_aliases(cls: type[RunConfig]) -> None:
@@ -373,7 +414,7 @@ def _accept_aliases(cls: type[RunConfig]) -> None:
     ]
     extra[2] = extra[2].replace(default=None)
     __init__.__signature__ = signature.replace(parameters=[first, *extra[:1], *rest, *extra[1:]])  # type: ignore[attr-defined]
-    __init__.__doc__ = generated.__doc__
+    __init__.__doc__, __init__.__qualname__ = generated.__doc__, generated.__qualname__
     cls.__init__ = __init__  # type: ignore[method-assign]
 
 

@@ -8,7 +8,6 @@ from pypto_jit.errors import ArgumentError, LaunchError, OptionError
 from pypto_jit.options import CompileOptions, DfxOptions, ExecutionMode, RunConfig, RunOptions, parse_platform
 
 _ON_THE_CPU = "the CPU runtime has no such thing"
-_NO_PROFILING = DfxOptions()
 # Run options that only a device has a meaning for, and their defaults.
 _OF_THE_DEVICE = {
     field.name: field.default
@@ -51,9 +50,29 @@ def check_run(options: RunOptions, kernel: str) -> None:
         value = getattr(options, name)
         if value != default:
             raise OptionError(f"{name}: {_ON_THE_CPU}", found=f"{name}={value!r}", hint="leave it out")
-    if options.dfx != _NO_PROFILING:
-        asked = [f.name for f in dataclasses.fields(options.dfx) if getattr(options.dfx, f.name)]
-        raise OptionError(f"profiling of a launch: {_ON_THE_CPU}", found=", ".join(asked), hint="leave it out")
+    for flag in options.dfx.asked():
+        raise OptionError(
+            f"{flag} is not built yet: the CPU runtime does not profile launches",
+            found=", ".join(options.dfx.asked()),
+            hint="leave it out",
+        )
+
+
+def take_profiling(dfx: object, config: RunConfig | None) -> DfxOptions:
+    """What a call is to profile: what was given for ``dfx=``, if it is DfxOptions, else what its config says.
+
+    Raises:
+        ArgumentError: it is something else, or the config says otherwise.
+    """
+    configured = config.dfx_options() if config is not None else DfxOptions()
+    if dfx is None:
+        return configured
+    if not isinstance(dfx, DfxOptions):
+        hint = "pass config.dfx_options(), or pass the config" if isinstance(dfx, (RunConfig, RunOptions)) else None
+        raise ArgumentError("dfx= takes DfxOptions", found=f"a {type(dfx).__qualname__}", hint=hint)
+    if configured.any() and configured != dfx:
+        raise ArgumentError("dfx= and config= ask for different profiling", found=f"{dfx} and {configured}")
+    return dfx
 
 
 def check_platform(platform: str, kernel: str) -> None:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pypto_jit.errors import AssemblyError, LaunchError, Span
-from pypto_jit.options import CompileOptions, RunConfig
+from pypto_jit.options import CompileOptions, DfxOptions, RunConfig
 from pypto_jit.runtime.native import LoadedEntry, load_entry
 from pypto_jit.signature import ParamInfo, ScalarSpec, TensorSpec
 
@@ -128,12 +128,13 @@ class CompiledProgram:
         """How often this process has run the kernel through this object."""
         return self._loaded.calls if "_loaded" in self.__dict__ else 0
 
-    def __call__(self, *arguments: Any, config: RunConfig | None = None) -> Any:
+    def __call__(self, *arguments: Any, config: RunConfig | None = None, dfx: DfxOptions | None = None) -> Any:
         """Run on tensors and scalars, given in order; outputs may be left out at the end and are then allocated.
 
         Args:
             arguments: tensors of any library, and numbers.
             config: how to run it; what it says of the compile must be what the program was compiled with.
+            dfx: what to profile, in place of the config's flags. None of it is built for the CPU yet.
 
         Raises:
             OptionError: an option that the launch cannot honour.
@@ -143,7 +144,7 @@ class CompiledProgram:
         """
         from pypto_jit.runtime.launch import call_program
 
-        return call_program(self, arguments, config)
+        return call_program(self, arguments, config, dfx)
 
     def written_to(self, folder: Path, options: CompileOptions) -> CompiledProgram:
         """The same program, which knows the folder it was written to and the options that asked for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -12,8 +13,8 @@ import torch
 from pypto_jit import abi
 from pypto_jit.dtypes import BF16
 from pypto_jit.errors import ArgumentError, BoundsError, InternalError, LaunchError
-from pypto_jit.options import RunConfig
-from pypto_jit.runtime.acceptance import check_built_for, check_platform, check_run, take_config
+from pypto_jit.options import DfxOptions, RunConfig
+from pypto_jit.runtime.acceptance import check_built_for, check_platform, check_run, take_config, take_profiling
 from pypto_jit.runtime.arguments import (
     FOREIGN,
     NUMPY,
@@ -258,13 +259,16 @@ def separated(arrays: Sequence[numpy.ndarray], infos: Sequence[ParamInfo]) -> li
     return [copies.get(k, array) for k, array in enumerate(arrays)]
 
 
-def call_program(program: CompiledProgram, given: Sequence[Any], config: RunConfig | None) -> Any:
+def call_program(
+    program: CompiledProgram, given: Sequence[Any], config: RunConfig | None, dfx: DfxOptions | None = None
+) -> Any:
     """Call a compiled program directly: see `CompiledProgram.__call__`."""
     check_platform(program.platform, program.name)
     if config is not None:
-        take_config(config)
-        check_built_for(config, program.platform, program.options, program.name)
-        check_run(config.run_options(), program.name)
+        check_built_for(take_config(config), program.platform, program.options, program.name)
+    if config is not None or dfx is not None:
+        run = (config or RunConfig(platform=program.platform)).run_options()  # type: ignore[call-arg]
+        check_run(replace(run, dfx=take_profiling(dfx, config)), program.name)
     threads = config.thread_limit if config is not None else None
     named = _named(program, given)
     scalars = [_scalar(info, named[info.name]) for info in program.scalars]

@@ -48,7 +48,7 @@ def test_one_order_where_it_is_asked_for():
     assert torch.equal(out, expected)
     with pytest.raises(ValueError, match="deterministic=True runs on one thread"):
         pypto.RunConfig(deterministic=True, threads=2)
-    with pytest.raises(TypeError, match="deterministic="):
+    with pytest.raises(ValueError, match="deterministic=1: True or False"):
         pypto.RunConfig(deterministic=1)
 
 

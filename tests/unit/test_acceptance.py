@@ -10,7 +10,7 @@ import torch
 
 import pypto_jit as pypto
 from pypto_jit.errors import ArgumentError, LaunchError, OptionError
-from pypto_jit.options import FIELDS, CompileOptions, RunConfig
+from pypto_jit.options import FIELDS, CompileOptions, DfxOptions, RunConfig
 from tests.language.kernels import scale
 
 X = torch.arange(48, dtype=torch.float32).reshape(6, 8)
@@ -71,13 +71,37 @@ def test_a_launch_on_the_cpu_honours_threads_and_refuses_the_devices_own(field):
         if field in ("threads", "deterministic"):
             assert torch.equal(ENTRIES[entry](X, config=config), X * 2)
         else:
-            with pytest.raises(OptionError, match="the CPU runtime has no such thing"):
+            profiles = FIELDS[field][0] == "dfx"
+            expected = f"{field} is not built yet" if profiles else f"{field}: the CPU runtime has no such thing"
+            with pytest.raises(OptionError, match=expected):
                 ENTRIES[entry](X, config=config)
     # The run half is not for a compile.
     assert scale.compile(X, config=config) is PROGRAM
     for entry in ("lower", "interpret"):
         with pytest.raises(OptionError, match=f"cannot honour {field}"):
             ENTRIES[entry](X, config=config)
+
+
+def test_profiling_of_a_call_is_accepted_and_refused_by_name():
+    assert torch.equal(PROGRAM(X, dfx=DfxOptions()), X * 2)
+    assert torch.equal(PROGRAM(X, config=RunConfig(threads=1), dfx=DfxOptions()), X * 2)
+    for name, value in {n: v for n, v in VALUES.items() if FIELDS[n][0] == "dfx"}.items():
+        config = RunConfig(**{name: value})
+        for call in (
+            lambda c=config: PROGRAM(X, dfx=c.dfx_options()),
+            lambda c=config: PROGRAM(X, config=c, dfx=c.dfx_options()),
+        ):
+            with pytest.raises(OptionError, match=f"{name} is not built yet") as caught:
+                call()
+            assert caught.value.found == name
+    with pytest.raises(ArgumentError, match="different profiling"):
+        PROGRAM(X, config=RunConfig(enable_pmu=1), dfx=DfxOptions(dep_gen=True))
+
+
+@pytest.mark.parametrize("wrong", [RunConfig().run_options(), RunConfig(), {"pmu": 1}, 1], ids=repr)
+def test_profiling_is_dfx_options(wrong):
+    with pytest.raises(TypeError, match="dfx= takes DfxOptions"):
+        PROGRAM(X, dfx=wrong)
 
 
 @pytest.mark.parametrize("field", HARNESS)

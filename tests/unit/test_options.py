@@ -56,12 +56,14 @@ def test_the_signature_lists_platform_and_takes_keywords_only():
     parameters = inspect.signature(RunConfig).parameters
     assert "platform" in parameters
     assert {p.kind for p in parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"RunConfig.__init__\(\) takes 1 positional"):
         RunConfig("a5")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"RunConfig.__init__\(\) got an unexpected keyword argument 'optlevel'"):
+        RunConfig(optlevel=1)  # type: ignore[call-arg]
 
 
 def test_wrong_axes_and_platforms():
-    with pytest.raises(TypeError, match="arch='a5' is not a BackendType.*platform='a5sim'"):
+    with pytest.raises(TypeError, match="arch='a5' is no BackendType.*platform='a5sim'"):
         RunConfig(arch="a5")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="execution_mode=<BackendType"):
         RunConfig(execution_mode=Arch.Ascend950)  # type: ignore[arg-type]
@@ -101,16 +103,45 @@ def test_the_old_swimlane_name():
         ("ring_dep_pool", [4, 5, 2**31 - 1, [0, 7, 4, 4]], [3, 2**31, True, [1, 4, 4, 4]]),
         ("enable_chip_swimlane", [0, 4, True], [5, -1, 1.5]),
         ("enable_dump_args", [0, 2, True], [3]),
+        ("enable_pmu", [0, 7], [-1, "l2"]),
+        ("enable_dep_gen", [True, 1], ["yes", 2, None]),
+        ("device_id", [0, 7], [-1, "0"]),
         ("opt_level", [0, 3], [4, -1]),
         ("threads", [None, 1], [0, 1.5]),
     ],
 )
 def test_ranges(field, good, bad):
+    config = RunConfig()
     for value in good:
         RunConfig(**{field: value})
+        setattr(config, field, value)
+    before = getattr(config, field)
     for value in bad:
         with pytest.raises(ValueError, match=field):
             RunConfig(**{field: value})
+        with pytest.raises(ValueError, match=field):
+            setattr(config, field, value)
+    assert getattr(config, field) == before
+
+
+def test_assigned_axes_are_axes():
+    config = RunConfig()
+    with pytest.raises(TypeError, match="platform='a5sim'"):
+        config.arch = "a5"  # type: ignore[assignment]
+    config.platform = "a5"
+    assert (config.arch, config.execution_mode) == FOUR["a5"]
+    with pytest.raises(ValueError, match="unknown platform"):
+        config.platform = "a6"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("chip_swimlane", 5), ("dump_args", 3), ("pmu", "l2"), ("dep_gen", "yes"), ("scope_stats", 2)]
+)
+def test_ranges_of_profiling(field, value):
+    with pytest.raises(ValueError, match=field):
+        DfxOptions(**{field: value})
+    assert DfxOptions(chip_swimlane=True).chip_swimlane == 4
+    assert DfxOptions(pmu=2, dep_gen=True).asked() == ["enable_pmu", "enable_dep_gen"]
 
 
 def test_the_split_is_total():
@@ -147,6 +178,14 @@ def test_any_profiling_flag_forces_save_kernels(flag):
     config = RunConfig(**{flag: 1})
     assert config.save_kernels
     assert config.any_dfx_enabled()
+    assert config.dfx_options().any()
+    assert RunConfig(save_kernels=False, **{flag: 1}).save_kernels
+    later = RunConfig()
+    setattr(later, flag, 1)
+    assert later.save_kernels
+    later.save_kernels = False
+    assert later.save_kernels
+    assert dataclasses.replace(config, platform="a5").save_kernels
 
 
 def test_distributed_is_refused():
