@@ -8,10 +8,10 @@ import inspect
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pypto_jit._acceptance import INTERPRET, LOWER, Acceptance, Accepted, check_compile, check_only
@@ -33,6 +33,9 @@ from pypto_jit.targets import BY_NAME
 
 if TYPE_CHECKING:
     from pypto_jit._compiler import Observation, Stages
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class JitFunction:
@@ -113,7 +116,7 @@ class JitFunction:
         config = named.pop("config", None)
         return self._config if config is None else take_config(config)
 
-    def _run(self, call: BoundCall, config: RunConfig) -> Any:
+    def _run(self, call: BoundCall, config: RunConfig, results: Mapping[str, Any] = _NOTHING) -> Any:
         accepted = self._accept(config)
         check_run(accepted.run, self.original.__name__)
         try:
@@ -125,7 +128,7 @@ class JitFunction:
                 return outputs[0] if len(outputs) == 1 else outputs
             raise
         program = specialization.program
-        values, arguments = _complete(program.tensors, call)
+        values, arguments = _complete(program.tensors, call, results)
         try:
             scalars = [call.scalars[info.name] for info in program.scalars]
             tensors = [values[info.name] for info in program.tensors]
@@ -133,7 +136,7 @@ class JitFunction:
         except OverlappingInputs as overlap:
             copies = {program.tensors[k].name: copy for k, copy in overlap.copies.items()}
             with_copies = [copies.get(name, values.get(name, value)) for name, value in call.values.items()]
-            self._run(self._binder.bind(with_copies), config)
+            self._run(self._binder.bind(with_copies), config, values)
             return returned(program.returns, values)
         if config is self._config:
             self._make_hot(specialization, call, arguments)
@@ -143,7 +146,7 @@ class JitFunction:
         """Let the generated code try this specialization for calls like this one, before it takes the slow path."""
         tensors = specialization.program.tensors
         kinds = tuple(
-            (info.name, ALLOCATED if call.values[info.name] is OMITTED else argument.kind)
+            (info.name, ALLOCATED if call.values.get(info.name, OMITTED) is OMITTED else argument.kind)
             for info, argument in zip(tensors, arguments, strict=True)
         )
         key = (kinds, call.library)
@@ -325,19 +328,24 @@ def _unlock_kernels() -> None:
 os.register_at_fork(after_in_child=_unlock_kernels)
 
 
-def _complete(tensors: Sequence[ParamInfo], call: BoundCall) -> tuple[dict[str, Any], list[TensorArgument]]:
-    """The value of every tensor parameter, omitted outputs allocated, and what is known of each."""
+def _complete(
+    tensors: Sequence[ParamInfo], call: BoundCall, given: Mapping[str, Any] = _NOTHING
+) -> tuple[dict[str, Any], list[TensorArgument]]:
+    """The value of every tensor parameter, omitted outputs allocated, and what is known of each.
+
+    Args:
+        tensors: the parameters.
+        call: gives those of the signature.
+        given: results that are allocated already.
+    """
     values: dict[str, Any] = {}
     arguments = []
     for info in tensors:
         assert isinstance(info.spec, TensorSpec)
-        value = call.values[info.name]
-        if value is OMITTED:
-            value = allocator(info.spec, call.library)()
-            arguments.append(tensor_argument(info.spec, call.library))
-        else:
-            arguments.append(call.tensors[info.name])
-        values[info.name] = value
+        # What a kernel computes and returns is no parameter of its signature.
+        value = call.values.get(info.name, given.get(info.name, OMITTED))
+        values[info.name] = allocator(info.spec, call.library)() if value is OMITTED else value
+        arguments.append(call.tensors.get(info.name) or tensor_argument(info.spec, call.library))
     return values, arguments
 
 

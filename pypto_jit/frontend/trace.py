@@ -12,26 +12,25 @@ from typing import Any
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC, TensorType, row_major_strides
 from pypto_jit.dtypes import FP32
-from pypto_jit.errors import ArgumentError, DirectionError, InternalError, PyptoError, TraceError, UndefinedError
+from pypto_jit.errors import ArgumentError, DirectionError, InternalError, PyptoError, UndefinedError
 from pypto_jit.frontend.bounds import Store, depended_on, derive_shape
 from pypto_jit.frontend.builder import Builder
 from pypto_jit.frontend.calls import rewritten
 from pypto_jit.frontend.hooks import REWRITER
 from pypto_jit.frontend.recursion import explain_recursion
+from pypto_jit.frontend.results import Results, Returns
 from pypto_jit.language.functions import TASKS, role_of
 from pypto_jit.language.location import code_span, is_internal
 from pypto_jit.language.parameters import Declaration, check_argument, declarations, definition_span
 from pypto_jit.language.reads import Read, collect_reads
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.tracing import CURRENT
-from pypto_jit.language.values import Tensor, Tile
+from pypto_jit.language.values import Tensor
 from pypto_jit.signature import Constant, ParamInfo, ScalarSpec, TensorSpec
 from pypto_jit.targets import Target
 
 # What a parameter is given; None for an output that the call leaves out.
 Argument = TensorSpec | ScalarSpec | Constant | None
-# The name of one parameter, or a tuple of them, nested as the kernel returned it.
-Returns = str | tuple["Returns", ...]
 
 
 @dataclass(frozen=True)
@@ -96,6 +95,7 @@ class _Session:
         self._builder = Builder(target, context, REWRITER)
         self._tensors: dict[str, Tensor] = {}
         self._scalars: dict[str, Scalar] = {}
+        self._results: dict[str, Tensor] = {}
 
     def run(self) -> Traced:
         builder, function = self._builder, self._function
@@ -109,15 +109,18 @@ class _Session:
         builder.in_core = role_of(function) in TASKS
         result = self._call(kernel)
         builder.needs.check()
+        results = Results(builder, self._tensors, function)
+        returned = None if result is None else results.returned(result)
         builder.operation("func.return", [], [], location=location)
         builder.close_region(builder.regions[0])
-        returned = None if result is None else self._returned(result)
+        self._results = results.tensors
+        self._tensors.update(results.tensors)
         directions = {name: self._direction(name) for name in self._tensors}
         self._check_written(directions)
         self._settle(recorded)
         if not module.operation.verify():
             raise InternalError("the traced module does not verify", span=span, notes=tuple(str(module).splitlines()))
-        parameters = tuple(self._parameter(name, directions) for name in self._arguments)
+        parameters = tuple(self._parameter(name, directions) for name in (*self._arguments, *self._results))
         reads = collect_reads(function, builder.helpers)
         if returned is None:
             outputs = tuple(name for name, direction in directions.items() if direction != "in")
@@ -220,6 +223,8 @@ class _Session:
     # After the kernel has run
 
     def _direction(self, name: str) -> str:
+        if name in self._results:
+            return "out"
         access, declared = self._builder.access, self._declared[name].direction
         loaded, stored = name in access.loads, name in access.stores
         if stored and declared == "in":
@@ -287,6 +292,7 @@ class _Session:
             tensor.type = TensorType(shape, tensor.type.dtype, row_major_strides(shape))
             tensor.handle.set_type(self._builder.type(str(tensor.type)))
         traced = [name for name, argument in self._arguments.items() if not isinstance(argument, Constant)]
+        traced += self._results
         kinds = [self._traced(name).handle.type for name in traced]
         kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
         names = [ir.StringAttr.get(name) for name in traced]
@@ -300,7 +306,7 @@ class _Session:
         return frozenset(name for handle, name in names.items() if handle in reached)
 
     def _parameter(self, name: str, directions: dict[str, str]) -> ParamInfo:
-        argument = self._arguments[name]
+        argument = self._arguments.get(name)
         if isinstance(argument, Constant):
             return ParamInfo(name, "in", argument)
         if isinstance(argument, ScalarSpec):
@@ -312,17 +318,3 @@ class _Session:
         kind = self._tensors[name].type
         assert kind is not None
         return ParamInfo(name, directions[name], TensorSpec(kind.shape, kind.dtype, kind.strides))
-
-    def _returned(self, result: Any) -> Returns:
-        if isinstance(result, Tensor):
-            return result.name
-        if isinstance(result, (tuple, list)):
-            return tuple(self._returned(item) for item in result)
-        hint = "write it to an output parameter: return pl.store(tile, offsets, out)"
-        raise TraceError(
-            f"kernel '{self._function.__name__}' returns something else than its tensors",
-            span=definition_span(self._function),
-            found=result if isinstance(result, Tile) else f"{type(result).__name__} {result!r}",
-            expected="tensors it was given, or nothing",
-            hint=hint if isinstance(result, Tile) else None,
-        )

@@ -355,4 +355,9 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
 def transposed(tensor: Any) -> Tensor:
     """A tensor with its last two dimensions exchanged; one of a single dimension as it is."""
     rank = _type(source("transpose", tensor)).rank
-    return tensor if rank < 2 else rearrange(tensor, [*range(rank - 2), rank - 1, rank - 2])
+    return tensor if rank < 2 else permuted(tensor, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def permuted(tensor: Tensor, axes: Sequence[int]) -> Tensor:
+    """A tensor with its dimensions in another order: a view, or of what is computed another computed one."""
+    return rearrange(tensor, axes) if isinstance(tensor, Expression) else current("pl.transpose").permute(tensor, axes)

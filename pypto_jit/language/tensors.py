@@ -287,14 +287,9 @@ def transpose_tensor(x: Tensor, axis1: Any, axis2: Any) -> Tensor:
         )
     axes = list(range(rank))
     axes[first], axes[second] = axes[second], axes[first]
+    from pypto_jit.language.expressions import permuted
+
     return permuted(x, axes)
-
-
-def permuted(x: Tensor, axes: Sequence[int]) -> Tensor:
-    """A tensor with its dimensions in another order: a view, or of what is computed another computed one."""
-    from pypto_jit.language.expressions import Expression, rearrange
-
-    return rearrange(x, axes) if isinstance(x, Expression) else current("pl.transpose").permute(x, axes)
 
 
 @checked

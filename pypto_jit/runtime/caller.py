@@ -192,6 +192,7 @@ class GeneratedCaller:
         while any(parameter.name.startswith(prefix) for parameter in self._parameters):
             prefix = "_" + prefix
         self._prefix = prefix
+        self._names = frozenset(parameter.name for parameter in self._parameters)
         self._slow = slow
         self._filename = f"<pypto_jit caller {next(self._numbers)} of {self._name}>"
         source = _Source(prefix)
@@ -269,6 +270,9 @@ class GeneratedCaller:
         guards = list(path.guards)
         for name, kind in path.tensors:
             if kind == ALLOCATED:
+                if name not in self._names:
+                    # What a kernel computes and returns is no parameter.
+                    continue
                 guards.append(Guard(f"{name} is {{0}}", (OMITTED,)))
             elif kind == NUMPY:
                 guards.append(Guard(f"{{0}}({name}) is {{1}}", (type, numpy.ndarray)))
