@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.counters import counter_bounds
 from pypto_jit.errors import ArgumentError, Span
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.values import Tile
@@ -164,13 +165,10 @@ def _largest(end: Sum) -> int:
 
 def _extreme(value: ir.Value, largest: bool) -> Sum:
     """The largest or smallest value of a loop variable."""
-    block = value.owner
-    if not isinstance(block, ir.Block) or ir.BlockArgument(value).arg_number != 0:
+    counted = counter_bounds(value)
+    if counted is None:
         raise _NotDerivable
-    loop = block.owner.operation if hasattr(block.owner, "operation") else block.owner
-    if loop.name != "scf.for":
-        raise _NotDerivable
-    start, stop, step = (_of_value(operand) for operand in list(loop.operands)[:3])
+    start, stop, step = (_of_value(operand) for operand in counted)
     if len(start) != 1 or len(stop) != 1 or len(step) != 1 or step[0].factors:
         raise _NotDerivable
     distance = stop[0].plus(start[0], -1)

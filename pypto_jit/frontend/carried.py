@@ -76,6 +76,7 @@ class RecordedLoop(ABC):
         self._location = builder.location
         self._exits = {variable for variable, *_ in flow.exits}
         self._variables: list[Variable] = []
+        self._counters: list[Scalar] = []
         self._containers = Containers({})
         self._region: Region | None = None
         self._operation, self._block = self._make()
@@ -170,6 +171,13 @@ class RecordedLoop(ABC):
                 argument = leaf.argument.handle
                 argument.replace_all_uses_with(self._builder.value(self._traced(leaf.initial)))
                 self._block.erase_argument(argument.arg_number)
+        # The block has moved into another operation: what was made of its arguments looks for the old one.
+        arguments = list(self._block.arguments)
+        counter = len(arguments) - len(carried)
+        for scalar, handle in zip(self._counters, arguments[:counter], strict=False):
+            scalar.handle = handle
+        for leaf, handle in zip(carried, arguments[counter:], strict=True):
+            leaf.argument.handle = handle
         for leaf, handle in zip(carried, results, strict=True):
             if isinstance(leaf.argument, Tile):
                 extents = _lasting(leaf.initial, leaf.argument, leaf.final)
@@ -285,6 +293,11 @@ class RecordedLoop(ABC):
         self._builder.operation("scf.yield", [], yielded, location=self._location)
         assert self._region is not None
         self._builder.close_region(self._region)
+
+    def _replace(self, created: ir.Operation) -> None:
+        """Let an operation that the body has moved into stand for the one that held it."""
+        self._operation.erase()
+        self._operation, self._block = created, created.regions[len(created.regions) - 1].blocks[0]
 
     def _initial(self, leaf: Leaf) -> ir.Value:
         """The value of a leaf before the loop."""

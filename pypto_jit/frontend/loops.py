@@ -25,15 +25,15 @@ def _record_while(
     block: ir.Block,
     initial: Sequence[ir.Value],
     location: ir.Location,
-) -> list[ir.Value]:
-    """An ``scf.while`` around a body, from whether it runs at all and what it carries at first; its results."""
+) -> ir.Operation:
+    """An ``scf.while`` around a body, from whether it runs at all and what it carries at first."""
     kinds = [value.type for value in initial]
     created = builder.operation("scf.while", kinds[1:], initial, {}, 2, location)
     before = ir.Block.create_at_start(created.regions[0], kinds, [location] * len(kinds))
     arguments = list(before.arguments)
     ir.Operation.create("scf.condition", operands=arguments, loc=location, ip=ir.InsertionPoint(before))
     block.append_to(created.regions[1])
-    return list(created.results)
+    return created
 
 
 class CountedLoop(RecordedLoop):
@@ -59,7 +59,8 @@ class CountedLoop(RecordedLoop):
     def items(self) -> Iterator[Any]:
         """The one traced turn: opens the body and gives the loop variable."""
         self.open()
-        yield self._items.variable(Scalar(self._block.arguments[0], INDEX, self._region))
+        self._counters.append(Scalar(self._block.arguments[0], INDEX, self._region))
+        yield self._items.variable(self._counters[0])
 
     def _create(self, leaves: Sequence[Leaf], exits: Scalar | bool) -> Sequence[ir.Value]:
         builder = self._builder
@@ -73,7 +74,7 @@ class CountedLoop(RecordedLoop):
         kinds = [value.type for value in initial]
         created = builder.operation("scf.for", kinds, [*self._bounds, *initial], self._attributes, 1, self._location)
         self._block.append_to(created.regions[0])
-        self._operation.erase()
+        self._replace(created)
         return list(created.results)
 
     def _create_while(
@@ -88,9 +89,9 @@ class CountedLoop(RecordedLoop):
         first = self._items.first
         runs = first < self._items.end
         initial = [builder.value(self._flag(runs)), builder.index(first), *map(self._initial, leaves)]
-        results = _record_while(builder, self._block, initial, self._location)
-        self._operation.erase()
-        return results[1:]
+        created = _record_while(builder, self._block, initial, self._location)
+        self._replace(created)
+        return list(created.results)[1:]
 
     def _flag(self, value: Any) -> Scalar:
         return value if isinstance(value, Scalar) else self._builder.constant(bool(value), BOOL)
@@ -124,9 +125,9 @@ class ConditionLoop(RecordedLoop):
         again = self._again if isinstance(self._again, Scalar) else builder.constant(False, BOOL)
         self._close_body([builder.value(again), *(builder.value(leaf.final) for leaf in leaves)])
         initial = [builder.value(self._condition), *map(self._initial, leaves)]
-        results = _record_while(builder, self._block, initial, self._location)
-        self._operation.erase()
-        return results
+        created = _record_while(builder, self._block, initial, self._location)
+        self._replace(created)
+        return list(created.results)
 
 
 class Repetition:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.counters import counter_bounds
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.tree import constant
 
@@ -100,10 +101,10 @@ class Bounds:
         return _of_two(name, self.of(operands[0]), self.of(operands[1]))
 
     def _of_argument(self, value: ir.Value, block: ir.Block) -> Interval:
-        loop = block.owner.operation
-        if loop.name != "scf.for" or ir.BlockArgument(value).arg_number != 0:
+        counted = counter_bounds(value)
+        if counted is None:
             return UNKNOWN
-        first, end = self.of(loop.operands[0]), self.of(loop.operands[1])
+        first, end = self.of(counted[0]), self.of(counted[1])
         return Interval(first.low, combine("subi", end.high, 1))
 
     def _remainder(self, left: ir.Value, right: ir.Value) -> Interval | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.counters import Bounds, counter_bounds
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.tree import constant
 
@@ -123,11 +124,11 @@ class Ranges:
 
     def _bounds(self, atom: ir.Value, coefficient: int) -> tuple[list[Linear], bool]:
         """What may stand for an atom in a lower bound: any one of the choices, or (True) each in turn."""
-        loop = _loop_of(atom)
-        if loop is not None:
+        counted = counter_bounds(atom)
+        if counted is not None:
             if coefficient > 0:
-                return [self.linear(loop.operands[0])], False
-            return [self.linear(loop.operands[1]).plus(Linear(-1))], False
+                return [self.linear(counted[0])], False
+            return [self.linear(counted[1]).plus(Linear(-1))], False
         op = _defining(atom)
         if op is None or op.name not in (*_MINIMA, *_MAXIMA):
             return [], False
@@ -155,9 +156,9 @@ class Ranges:
         return known
 
     def _make_range(self, atom: ir.Value) -> Range:
-        loop = _loop_of(atom)
-        if loop is not None:
-            return self._counter(loop)
+        counted = counter_bounds(atom)
+        if counted is not None:
+            return self._counter(counted)
         op = _defining(atom)
         if op is None:
             return Range()
@@ -190,8 +191,8 @@ class Ranges:
         highest = self._lowest(form.times(-1))
         return Range(lowest // divisor, None if highest is None else -highest // divisor)
 
-    def _counter(self, loop: ir.Operation) -> Range:
-        start, stop, step = (self.linear(v) for v in loop.operands[:3])
+    def _counter(self, bounds: Bounds) -> Range:
+        start, stop, step = (self.linear(v) for v in bounds)
         modulus, remainder = self._congruence(start)
         stride, stride_rest = self._congruence(step)
         modulus = gcd(modulus, stride, stride_rest)
@@ -216,17 +217,6 @@ class Ranges:
 def _defining(value: ir.Value) -> ir.Operation | None:
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
-
-
-def _loop_of(value: ir.Value) -> ir.Operation | None:
-    """The loop whose counter this is."""
-    owner = value.owner
-    if not isinstance(owner, ir.Block):
-        return None
-    parent = owner.owner.operation
-    if parent.name == "scf.for" and ir.BlockArgument(value).arg_number == 0:
-        return parent
-    return None
 
 
 def _all(choose: Choose, bounds: list[int | None]) -> int | None:
