@@ -50,8 +50,8 @@ def _builder() -> Builder:
 
 
 def _flow(encoded: tuple[Any, ...]) -> Flow:
-    _, bound, targets, exposed, after, read, jumps, exits = encoded
-    return Flow(bound, targets, frozenset(exposed), frozenset(after), frozenset(read), jumps, exits)
+    _, bound, targets, exposed, after, read, jumps, exits, raises = encoded
+    return Flow(bound, targets, frozenset(exposed), frozenset(after), frozenset(read), jumps, exits, raises)
 
 
 def _refuse_jumps(builder: Builder, flow: Flow, what: str) -> None:
@@ -70,6 +70,16 @@ def _refuse_jumps(builder: Builder, flow: Flow, what: str) -> None:
         span=None if span is None else type(span)(span.filename, line),
         hint=hints[keyword],
     )
+
+
+def _refuse_raise(builder: Builder, flow: Flow) -> None:
+    if flow.raises is not None:
+        span = builder.span()
+        raise ControlFlowError(
+            "`raise` cannot depend on a traced value: no exception leaves a running kernel",
+            span=None if span is None else type(span)(span.filename, flow.raises),
+            hint="check what is known while tracing, or check it where the kernel is called",
+        )
 
 
 def _recordable(flow: Flow) -> Builder:
@@ -173,6 +183,7 @@ class Hooks:
         if flow.jumps:
             need(condition, f"an `if` with a `{flow.jumps[0][0]}`")
         _refuse_jumps(builder, flow, "an `if` on a traced value")
+        _refuse_raise(builder, flow)
         return True, Branch(builder, condition, flow, builder.span())
 
     # Loops with init_values, which `yields` rewrites

@@ -28,6 +28,7 @@ class Flow:
         after: variables that may be read after the statement.
         read: variables that its body reads.
         jumps: (keyword, line) of ``break``, ``continue``, ``return`` and ``yield`` that leave its body.
+        raises: the line of a ``raise`` that stands in an arm of an ``if`` itself.
         exits: (variable, keyword, line) of the jumps that were rewritten: a loop ends once such a variable is True.
     """
 
@@ -38,6 +39,7 @@ class Flow:
     read: Names
     jumps: tuple[tuple[str, int], ...]
     exits: tuple[tuple[str, str, int], ...] = ()
+    raises: int | None = None
 
 
 def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -252,6 +254,7 @@ class Analysis:
             self._uses.read(*body),
             tuple(find_jumps([part for part in body if isinstance(part, ast.stmt)], self._yields)),
             getattr(node, "exits", ()),
+            next((part.lineno for part in body if isinstance(part, ast.Raise)), None),
         )
 
     def _gen(self, statements: list[ast.stmt]) -> Names:

@@ -142,6 +142,7 @@ def _encode(flow: Flow, line: int) -> tuple[Any, ...]:
         tuple(sorted(flow.read)),
         flow.jumps,
         flow.exits,
+        flow.raises,
     )
 
 

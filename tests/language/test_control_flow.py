@@ -340,6 +340,21 @@ def test_what_a_branch_may_not_bind_keeps_its_value_from_the_turn_before():
     check(kernel, X[1])
 
 
+def test_the_shape_of_an_omitted_output_is_worked_out_from_a_loop_that_is_left():
+    def kernel(x, out):
+        total = row(x, 0)
+        for i in pl.range(2, 8, 3):
+            total = total + row(x, i)
+            if i == 4:
+                break
+            pl.store(total, [i, 0], out)
+
+    def shape(traced):
+        return traced.parameters[1].spec.shape
+
+    assert with_trace(kernel, S, None, then=shape) == (6, 8)
+
+
 class TestErrors:
     def fails(self, kernel, error, line, **expected):
         with pytest.raises(error) as caught:
@@ -560,6 +575,21 @@ class TestErrors:
             5,
             message="reading an undefined tile or value: 't'",
             found=f"'t' only has a value inside the pl.range loop at line {first + 1}",
+        )
+
+    def test_an_exception_under_a_condition(self):
+        def kernel(x, out):
+            for i in pl.range(3):
+                if i == 2:
+                    raise ValueError("too many")
+                pl.store(row(x, 0), [0, 0], out)
+
+        self.fails(
+            kernel,
+            ControlFlowError,
+            3,
+            message="`raise` cannot depend on a traced value: no exception leaves a running kernel",
+            hint="check what is known while tracing, or check it where the kernel is called",
         )
 
     def test_a_generator(self):
