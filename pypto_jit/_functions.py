@@ -113,6 +113,17 @@ class Jit:
         """
         return _decorator("jit.host", FunctionType.Host, ("config", "auto_scope"), function, options)
 
+    def extern(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Not built yet: a kernel whose body is assembly that was written by hand.
+
+        Raises:
+            DecoratorError: always.
+        """
+        raise DecoratorError(
+            "@pypto.jit.extern is not built yet: a kernel cannot call assembly that was written by hand",
+            hint="PTO assembly runs as a program of its own: pypto_jit.compile(text)(*tensors)",
+        )
+
     def __repr__(self) -> str:
         return "pypto_jit.jit"
 

@@ -7,7 +7,7 @@ from typing import Any
 from pypto_jit.options import BackendType
 
 _OF_THE_CALL = "the target belongs to a call: config=RunConfig(platform='a5sim')"
-_INSTEAD = dict.fromkeys(
+_INSTEAD: dict[str, str] = dict.fromkeys(
     ("set_backend_type", "get_backend_type", "reset_for_testing", "is_backend_configured", "Backend"), _OF_THE_CALL
 )
 
