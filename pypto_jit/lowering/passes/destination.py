@@ -36,6 +36,10 @@ def run(module: ir.Operation, lowering: Lowering) -> bool:
     return True
 
 
+# Operations that spread a vector over the shape of a tile.
+_TAKE_A_SHAPE = frozenset({"pypto.row_expand", "pypto.col_expand"})
+
+
 class _Conversion:
     def __init__(self, function: ir.Operation, body: Body, lowering: Lowering) -> None:
         self._function = function
@@ -263,8 +267,11 @@ class _Conversion:
 
     def _create(self, node: Node) -> None:
         self._start(node)
-        # Nothing of an unwritten tile is valid.
         valid = self._buffers.physical(node.results[0]).valid
+        if DYNAMIC in valid and all(use.owner.name in _TAKE_A_SHAPE for use in node.results[0].uses):
+            # How much is valid, the vector says that is spread over it.
+            return
+        # Nothing of an unwritten tile is valid.
         rows, columns = (self._emitter.index(0) if extent == DYNAMIC else None for extent in valid)
         self._buffers.define(node.results[0], (rows, columns))
 
