@@ -1,4 +1,4 @@
-"""Tensor-level kernels against torch eager with the same number of threads; first calls of graphs of many operations."""
+"""Tensor-level kernels against torch eager with as many threads; first calls of graphs of many operations."""
 
 from __future__ import annotations
 
