@@ -24,6 +24,14 @@ def test_the_length_is_an_argument(length):
     check(masked.softmax_prefix, [x, length, blank(16, 64)], {2: prefix(x, length)}, 1e-5)
 
 
+def test_one_compile_serves_every_length():
+    x, out = scores(16, 64), torch.empty(16, 64)
+    masked.softmax_prefix.cache_clear()
+    for length in range(1, 65):
+        torch.testing.assert_close(masked.softmax_prefix(x, length, out), prefix(x, length), rtol=1e-5, atol=1e-5)
+    assert masked.softmax_prefix.cache_info().misses == 1
+
+
 @pytest.mark.parametrize(("last", "length"), [(1, 20), (1, 64), (0, 20)])
 def test_the_length_is_in_memory_if_the_block_is_the_last_one(last, length):
     x = scores(16, 64)
