@@ -41,3 +41,36 @@ def flash_attention(q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, out: pl.Out[pl.Ten
                 result = pl.row_expand_div(result, total)
     pl.store(result, [0, 0], out)
     return out
+
+
+@pypto.jit
+def flash_attention_spelled_out(q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, out: pl.Out[pl.Tensor]):
+    """The same with the carried values written out: the loop has initial values, and every arm yields the next ones."""
+    rows, dim = q.shape
+    blocks = k.shape[0] // BLOCK
+    query = pl.load(q, [0, 0], [rows, dim], target_memory=pl.Mem.Mat)
+    nothing = pl.full([rows, 1], pl.FP32, 0.0)
+    state = (nothing, nothing, pl.full([rows, dim], pl.FP32, 0.0))
+    for i, (largest, total, result) in pl.range(blocks, init_values=state):
+        key = pl.load(k, [i * BLOCK, 0], [BLOCK, dim], target_memory=pl.Mem.Mat)
+        value = pl.load(v, [i * BLOCK, 0], [BLOCK, dim], target_memory=pl.Mem.Mat)
+        scores = pl.matmul(query, pl.transpose_view(key)) * (1 / math.sqrt(dim))
+        if i == 0:
+            above = pl.row_max(scores)
+            weights = pl.exp(pl.row_expand_sub(scores, above))
+            mixed = pl.matmul(pl.cast(weights, pl.FP16), value) * 1.0
+            top, norm, mix = pl.yield_(above, pl.row_sum(weights), mixed)
+        else:
+            above = pl.maximum(largest, pl.row_max(scores))
+            weights = pl.exp(pl.row_expand_sub(scores, above))
+            fade = pl.exp(largest - above)
+            sums = total * fade + pl.row_sum(weights)
+            mixed = pl.row_expand_mul(result, fade) + pl.matmul(pl.cast(weights, pl.FP16), value)
+            if i == blocks - 1:
+                last = pl.yield_(pl.row_expand_div(mixed, sums))
+            else:
+                last = pl.yield_(mixed)
+            top, norm, mix = pl.yield_(above, sums, last)
+        largest, total, result = pl.yield_(top, norm, mix)
+    pl.store(result, [0, 0], out)
+    return out

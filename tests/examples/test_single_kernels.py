@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from examples import flash_attention
 from examples.catalog import EXAMPLES
 from tests.workloads import blank, check
 
@@ -40,8 +41,11 @@ def test_an_example_agrees_with_torch(name, shapes, result):
     check(example.kernel, [*inputs, blank(*result)], {len(inputs): right}, tolerance)
 
 
-def test_flash_attention_over_sixteen_blocks_of_keys():
+@pytest.mark.parametrize(
+    "kernel", [flash_attention.flash_attention, flash_attention.flash_attention_spelled_out], ids=lambda k: k.__name__
+)
+def test_flash_attention_over_sixteen_blocks_of_keys(kernel):
     example = BY_NAME["flash attention fp16"]
     inputs, out = example.arguments(3)
     right = example.expected(inputs).float()
-    check(example.kernel, [*inputs, out], {3: right}, example.tolerance)
+    check(kernel, [*inputs, out], {3: right}, example.tolerance)
