@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
+import pypto_jit as pypto
 from examples import paged_attention
 from examples.paged_attention import PAGE
 from examples.pages import paged
@@ -25,6 +28,28 @@ LENGTHS = [[256, 256], [200, 1], [128, 300, 17]]
 def test_attention_over_pages(name, lengths):
     given = paged(lengths, heads=16, dim=32, page=64 if name == "grouped" else PAGE)
     check(KERNELS[name], [*given.inputs, blank(*given.q.shape)], {5: given.expected()}, 2e-2)
+
+
+def test_each_function_on_the_cores_is_a_kernel_of_its_own():
+    given = paged([200], heads=16, dim=32, page=PAGE)
+    program = paged_attention.paged_attention.compile(*given.inputs, blank(*given.q.shape))
+    kernels = re.findall(r"func\.func @paged_attention_(\w+).*kernel_kind<(\w+)>", program.pto)
+    assert kernels == [
+        ("score", "cube"),
+        ("weigh", "vector"),
+        ("mix", "cube"),
+        ("start", "vector"),
+        ("update", "vector"),
+        ("finish", "vector"),
+    ]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("name", KERNELS)
+def test_results_are_those_of_one_thread(name, threads):
+    given = paged([300, 64, 129], heads=16, dim=32, page=64 if name == "grouped" else PAGE)
+    found = [KERNELS[name](*given.inputs, config=pypto.RunConfig(threads=n)) for n in (1, threads)]
+    assert torch.equal(*found)
 
 
 @pytest.mark.slow
