@@ -21,6 +21,7 @@ from examples import (
     paged_attention,
     spmd,
     tasks,
+    tensors,
 )
 from examples.pages import in_torch, paged
 
@@ -245,5 +246,37 @@ EXAMPLES: tuple[Example, ...] = (
         lambda *inputs: in_torch(*inputs, page=paged_attention.PAGE),
         ((64, 64), _F32),
         5e-3,  # the weights are rounded to BF16 for the second product
+    ),
+    Example(
+        "linear + gelu of tensors",
+        tensors.linear_gelu,
+        _normal((200, 300), (300, 500), (500,)),
+        lambda x, w, b: _functional.gelu(x @ w + b),
+        ((200, 500), _F32),
+        1e-4,
+    ),
+    Example(
+        "feed forward of tensors",
+        tensors.feed_forward,
+        _normal((100, 128), (128, 256), (128, 256), (256, 128)),
+        lambda x, gate, up, down: (_functional.silu(x @ gate) * (x @ up)) @ down,
+        ((100, 128), _F32),
+        2e-2,  # sums of 256 products of about 100
+    ),
+    Example(
+        "residual + rms_norm of tensors",
+        tensors.residual_norm,
+        _normal(_WIDE, _WIDE, (768,)),
+        lambda x, y, w: _functional.rms_norm(x + y, w.shape, w, 1e-6),
+        (_WIDE, _F32),
+        1e-5,
+    ),
+    Example(
+        "attention of tensors",
+        tensors.scaled_attention,
+        _normal((4, 100, 64), (4, 120, 64), (4, 120, 64)),
+        lambda q, k, v: _functional.scaled_dot_product_attention(q[None], k[None], v[None])[0],
+        ((4, 100, 64), _F32),
+        1e-5,
     ),
 )
