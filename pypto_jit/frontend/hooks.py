@@ -11,7 +11,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 import pypto_jit.language
-from pypto_jit.errors import ControlFlowError, DirectionError
+from pypto_jit.errors import ControlFlowError, DirectionError, TraceError
 from pypto_jit.frontend.branches import Branch
 from pypto_jit.frontend.builder import Builder
 from pypto_jit.frontend.calls import caller_of, kernel_of
@@ -19,6 +19,7 @@ from pypto_jit.frontend.liveness import Flow
 from pypto_jit.frontend.loops import CountedLoop, Repetition
 from pypto_jit.frontend.rewrite import Rewriter
 from pypto_jit.frontend.structures import UNDEFINED
+from pypto_jit.language.contents import UnguardableError, check_callable
 from pypto_jit.language.control import Range
 from pypto_jit.language.location import is_third_party
 from pypto_jit.language.needs import need
@@ -245,16 +246,16 @@ class Hooks:
             return caller_of(builder, kernel)
         original = underlying(function)
         if original is None or not isinstance(builder, Builder) or not _is_users(original):
-            return function
+            return _checked(function)
         builder.helpers.add(original)
         rewritten = builder.rewriter.rewrite(original)
         return MethodType(rewritten, function.__self__) if kind is MethodType else rewritten
 
     def _other_callee(self, function: Any) -> Any:
         if type(function) is type(len):
-            return _REPLACED.get(function, function)
+            return _REPLACED.get(function) or _checked(function)
         if isinstance(function, type):
-            return _type_of if function is type else function
+            return _type_of if function is type else _checked(function)
         if isinstance(function, functools.partial):
             return functools.partial(self.callee(function.func), *function.args, **function.keywords)
         original = underlying(function)
@@ -335,6 +336,20 @@ class Hooks:
                 expected=f"a store to '{name}'",
                 hint=f"write it: pl.store(tile, {[0] * value.ndim}, {name})",
             )
+
+
+def _checked(function: Any) -> Any:
+    """A function of a library, unless what it gives can be guarded by nothing."""
+    try:
+        check_callable(function)
+    except UnguardableError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise TraceError(
+            f"kernel code calls '{name}', {'a method of ' if getattr(function, '__self__', None) else ''}{error}",
+            span=_builder().span(),
+            hint="call it outside of the kernel, and pass the result as an argument",
+        ) from None
+    return function
 
 
 def _is_users(function: FunctionType) -> bool:

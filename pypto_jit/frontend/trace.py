@@ -121,7 +121,9 @@ class _Session:
         if not module.operation.verify():
             raise InternalError("the traced module does not verify", span=span, notes=tuple(str(module).splitlines()))
         parameters = tuple(self._parameter(name, directions) for name in (*self._arguments, *self._results))
-        reads = collect_reads(function, builder.helpers)
+        called = {getattr(function, "__func__", function), *builder.helpers}
+        unseen = [each for each in called if builder.rewriter.rewrite(each) is each]
+        reads = collect_reads(function, builder.helpers, unseen)
         if returned is None:
             outputs = tuple(name for name, direction in directions.items() if direction != "in")
             returned = outputs[0] if len(outputs) == 1 else outputs

@@ -3,34 +3,11 @@
 from __future__ import annotations
 
 import operator
-import re
 import sys
 from types import FunctionType
 from typing import Any, NamedTuple
 
-# What gives another result each time, by module; "*": all of it, and of its submodules.
-_IMPURE: dict[str, frozenset[str]] = {
-    "builtins": frozenset(
-        {"compile", "eval", "exec", "globals", "hash", "id", "input", "locals", "open", "__import__", "breakpoint"}
-    ),
-    "datetime": frozenset({"datetime.now", "datetime.today", "datetime.utcnow", "date.today"}),
-    "importlib": frozenset({"*"}),
-    "inspect": frozenset({"currentframe", "stack", "trace"}),
-    "_io": frozenset({"open"}),
-    "io": frozenset({"open"}),
-    "numpy.random": frozenset({"*"}),
-    "os": frozenset({"getenv", "cpu_count"}),
-    "platform": frozenset({"*"}),
-    "posix": frozenset({"*"}),
-    "random": frozenset({"*"}),
-    "secrets": frozenset({"*"}),
-    "socket": frozenset({"*"}),
-    "subprocess": frozenset({"*"}),
-    "sys": frozenset({"_getframe"}),
-    "time": frozenset({"*"}),
-    "uuid": frozenset({"*"}),
-}
-_IMPURE_TORCH = r"rand|bernoulli|multinomial|normal|seed|^get_|^is_.*enabled|is_available|_count$"
+from pypto_jit.purity import is_impure
 
 
 class UnguardableError(Exception):
@@ -104,8 +81,5 @@ def check_pure(module: str, name: str) -> None:
     Raises:
         UnguardableError: it may.
     """
-    parts = module.split(".")
-    whole = any("*" in _IMPURE.get(".".join(parts[: k + 1]), ()) for k in range(len(parts)))
-    torch_state = parts[0] == "torch" and re.search(_IMPURE_TORCH, name.rpartition(".")[2]) is not None
-    if whole or name in _IMPURE.get(module, ()) or torch_state:
+    if is_impure(module, name):
         raise UnguardableError(f"{module}.{name}: its result does not follow from its arguments")

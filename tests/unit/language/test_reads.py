@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
+import collections
 import dataclasses
+import datetime
 import enum
+import itertools
+import logging
 import math
+import os
+import random
+import re
 import sys
+import time
 import types
+import uuid
 from typing import ClassVar
 
 import numpy
@@ -24,8 +34,23 @@ TABLE = [1.0, 2.0]
 X = spec(16, 32)
 
 
+def define(text):
+    namespace = {}
+    exec(text, namespace)
+    return next(value for value in namespace.values() if isinstance(value, types.FunctionType))
+
+
+def repr_briefly(value):
+    return repr(value)[:20]
+
+
 def reads_of(kernel, *helpers):
-    return {read.name: read for read in collect_reads(kernel, helpers)}
+    """The reads by name; those that are parts of functions by the function's name as well."""
+    return {_name(read): read for read in collect_reads(kernel, helpers)}
+
+
+def _name(read):
+    return f"{read.container.__name__}.{read.name}" if read.name.startswith("__") else read.name
 
 
 def holds(reads):
@@ -40,8 +65,9 @@ def test_a_trace_carries_the_reads_of_kernel_and_helpers():
     def kernel(x, out):
         pl.store(helper(pl.load(x, [0, 0], [ROWS, 32])), [0, 0], out)
 
-    reads = with_trace(kernel, X, X, then=lambda traced: {read.name: read.value for read in traced.reads})
-    assert reads == {"pl": pl, "helper": helper, "ROWS": 16, "SCALE": 2.0}
+    reads = with_trace(kernel, X, X, then=lambda traced: {_name(read): read.value for read in traced.reads})
+    code = {"helper.__code__": helper.__code__}
+    assert reads == {"pl": pl, "helper": helper, "ROWS": 16, "SCALE": 2.0, **code}
 
 
 def test_a_changed_global_is_noticed(monkeypatch):
@@ -94,7 +120,7 @@ def test_what_helpers_of_helpers_read_is_followed_through_cycles(monkeypatch):
         return False if n == ROWS else even(n - 1)
 
     reads = reads_of(even)
-    assert set(reads) == {"odd", "ROWS", "even"}
+    assert set(reads) == {"odd", "odd.__code__", "ROWS", "even"}
 
 
 @pytest.mark.parametrize(
@@ -284,15 +310,199 @@ def test_nested_functions_and_comprehensions_are_searched():
     assert set(reads_of(kernel)) == {"SCALE", "ROWS"}
 
 
-@pytest.mark.parametrize("value", [torch.zeros(2), numpy.zeros(1 << 16)])
-def test_what_cannot_be_guarded_is_an_error(value):
+def nested(depth):
+    value = [1.0]
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (torch.zeros(2), "a tensor whose elements may change"),
+        (numpy.zeros(1 << 16), "an array of more than 65536 bytes"),
+        ([numpy.zeros(1 << 16)], "an array of more than 65536 bytes"),
+        (open(os.devnull), "an open file"),  # noqa: SIM115
+        (iter([1]), "an iterator"),
+        (itertools.count(), "an iterator"),
+        (random.Random(0), "a random generator"),
+        (numpy.random.default_rng(0), "a random generator"),
+        (torch.Generator(), "a random generator"),
+        ([random.Random(0)], "a random generator"),
+        (os.environ, "the environment"),
+        (list(range(20_001)), "an object of more than 20000 values"),
+        (types.SimpleNamespace(rows=list(range(20_001))), "an object of more than 20000 values"),
+        (nested(40), "an object nested deeper than 32"),
+    ],
+    ids=repr_briefly,
+)
+def test_what_cannot_be_guarded_is_an_error(value, reason):
+    def kernel():
+        x = 1
+        return x, value
+
+    with pytest.raises(TraceError, match=f"kernel code reads 'value', {reason}") as caught:
+        collect_reads(kernel, ())
+    assert caught.value.span.filename == __file__
+    assert caught.value.span.line == kernel.__code__.co_firstlineno + 2
+    assert "as an argument" in caught.value.hint
+
+
+def test_what_is_only_named_or_written_to_may_be_anything(tmp_path):
+    log, logger = open(tmp_path / "log", "w+"), logging.getLogger("kernels")  # noqa: SIM115
+
+    def kernel():
+        log.write("traced")
+        logger.info("traced")
+        print("traced", file=sys.stderr)
+        return random, time, torch.float32, torch.nn.functional.relu, numpy.float32, re.compile, dataclasses
+
+    names = {"log", "logger", "random", "time", "torch", "numpy", "re", "dataclasses", "sys"}
+    assert set(reads_of(kernel)) == names
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: time.time(), "time"),
+        (lambda: time.perf_counter(), "perf_counter"),
+        (lambda: random.random(), "random"),
+        (lambda: random.randint(1, 2), "randint"),
+        (lambda: numpy.random.rand(), "rand"),
+        (lambda: torch.rand(1), "rand"),
+        (lambda: datetime.datetime.now(), "now"),
+        (lambda: open(os.devnull), "open"),  # noqa: SIM115
+        (lambda: os.getenv("HOME"), "getenv"),
+        (lambda: os.environ.get("HOME"), "get"),
+        (lambda: uuid.uuid4(), "uuid4"),
+        (lambda: eval("1"), "eval"),
+        (lambda: globals(), "globals"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_calls_of_what_gives_another_result_each_time_are_errors(call, name):
+    def kernel(x, out):
+        call()
+        pl.store(pl.load(x, [0, 0], [16, 32]), [0, 0], out)
+
+    with pytest.raises(
+        TraceError, match=f"'{name}'.* (result does not follow|the environment|a random generator)"
+    ) as e:
+        with_trace(kernel, X, X, then=lambda traced: None)
+    assert e.value.span.filename == __file__
+    assert e.value.span.line == call.__code__.co_firstlineno
+
+
+def test_calls_that_no_trace_reaches_are_none():
+    seed = None
+
+    def kernel(x, out):
+        if seed is not None:
+            random.seed(seed)
+            print(time.time())
+        pl.store(pl.load(x, [0, 0], [16, 32]), [0, 0], out)
+
+    with_trace(kernel, X, X, then=lambda traced: None)
+
+
+def test_without_source_all_that_is_named_counts_as_called():
+    namespace = {"time": time}
+    exec("def helper():\n    return time.time()", namespace)
+    helper = namespace["helper"]
+
+    def kernel(x, out):
+        pl.store(pl.load(x, [0, 0], [16, 32]) * min(1.0, helper()), [0, 0], out)
+
+    with pytest.raises(TraceError, match="kernel code reads 'time', whose result does not follow"):
+        with_trace(kernel, X, X, then=lambda traced: None)
+
+
+CHANGES = {
+    "a namespace": (types.SimpleNamespace(rows=1), lambda v: setattr(v, "rows", 2)),
+    "parsed arguments": (argparse.Namespace(rows=1), lambda v: setattr(v, "rows", 2)),
+    "a deque": (collections.deque([1]), lambda v: v.append(2)),
+    "a user dict": (collections.UserDict(rows=1), lambda v: v.update(rows=2)),
+    "a tensor in a list": ([torch.zeros(2)], lambda v: v[0].add_(1)),
+    "deep within": (nested(12), lambda v: v[0][0].append(1)),
+    "a function's code": (
+        define("def f(): return 1"),
+        lambda f: setattr(f, "__code__", define("def f(): return 2").__code__),
+    ),
+    "a default": (define("def f(a=1): return a"), lambda f: setattr(f, "__defaults__", (2,))),
+    "within a default": (define("def f(a=[1]): return a"), lambda f: f.__defaults__[0].append(2)),
+    "a keyword's default": (define("def f(*, a=1): return a"), lambda f: f.__kwdefaults__.update(a=2)),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_else_is_compared_by_contents(what):
+    value, change = CHANGES[what]
+
     def kernel():
         return value
 
-    with pytest.raises(TraceError, match="kernel code reads 'value'") as caught:
-        collect_reads(kernel, ())
-    assert caught.value.span.line == kernel.__code__.co_firstlineno
-    assert "as an argument" in caught.value.hint
+    reads = reads_of(kernel)
+    assert holds(reads)
+    change(value)
+    assert not holds(reads)
+
+
+def test_a_view_of_a_dict_is_compared_by_contents():
+    table = {"rows": 1}
+    value = types.MappingProxyType(table)
+
+    def kernel():
+        return value
+
+    reads = reads_of(kernel)
+    assert holds(reads)
+    table["rows"] = 2
+    assert not holds(reads)
+
+
+def test_attributes_of_functions_are_compared():
+    def helper():
+        return helper.rows
+
+    helper.rows = 1
+    reads = reads_of(helper)
+    helper.rows = 2
+    assert not holds(reads)
+
+
+IMPORTS = [
+    "import settings_of_a_test; return settings_of_a_test.ROWS",
+    "import settings_of_a_test as s; return s.ROWS",
+    "from settings_of_a_test import ROWS; return ROWS",
+    "from settings_of_a_test import COLUMNS, ROWS as r; return r",
+    "import package_of_a_test.settings; return package_of_a_test.settings.ROWS",
+    "import package_of_a_test.settings as s; x = 1; return s.ROWS + x",
+    "from package_of_a_test import settings; return settings.ROWS",
+    "import settings_of_a_test as s; return [s.ROWS for _ in range(2)]",
+    "import settings_of_a_test as s; return (lambda: s.ROWS)()",
+]
+
+
+@pytest.mark.parametrize("body", IMPORTS)
+def test_modules_imported_where_they_are_read_are_followed(body, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "package_of_a_test").mkdir()
+    (tmp_path / "package_of_a_test" / "__init__.py").write_text("")
+    for name in ("settings_of_a_test", "package_of_a_test/settings"):
+        (tmp_path / f"{name}.py").write_text("ROWS = 1\nCOLUMNS = 1\n")
+    kernel = define(f"def kernel(): {body}")
+    try:
+        kernel()
+        reads = reads_of(kernel)
+        assert holds(reads)
+        for name in ("settings_of_a_test", "package_of_a_test.settings"):
+            if name in sys.modules:
+                sys.modules[name].ROWS = 2
+        assert not holds(reads)
+    finally:
+        for name in ("settings_of_a_test", "package_of_a_test", "package_of_a_test.settings"):
+            sys.modules.pop(name, None)
 
 
 class TestGuards:
