@@ -343,10 +343,13 @@ def _checked(function: Any) -> Any:
     try:
         check_callable(function)
     except UnguardableError as error:
+        builder = CURRENT.get()
+        if not isinstance(builder, Builder):
+            return function
         name = getattr(function, "__name__", type(function).__name__)
         raise TraceError(
-            f"kernel code calls '{name}', {'a method of ' if getattr(function, '__self__', None) else ''}{error}",
-            span=_builder().span(),
+            f"kernel code calls '{name}', {error}",
+            span=builder.span(),
             hint="call it outside of the kernel, and pass the result as an argument",
         ) from None
     return function

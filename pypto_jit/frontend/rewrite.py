@@ -100,7 +100,7 @@ def _compile(definition: Definition, function: FunctionType) -> CodeType | None:
     if owner is not None and isinstance(transformed, ast.stmt):
         # Inside of a class, names such as __x belong to it.
         body = [ast.ClassDef(owner, bases=[], keywords=[], body=body, decorator_list=[], **syntax.no_type_parameters())]
-    elif isinstance(transformed, ast.stmt) and transformed.name not in names:
+    elif isinstance(transformed, (ast.FunctionDef, ast.AsyncFunctionDef)) and transformed.name not in names:
         # A function that calls itself, or reads its attributes, finds itself where the original does.
         body.insert(0, ast.Global([transformed.name]))
     factory = ast.FunctionDef(

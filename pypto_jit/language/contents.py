@@ -94,7 +94,10 @@ def check_callable(function: Any) -> None:
     elif isinstance(owner, type):
         module, name = owner.__module__, f"{owner.__qualname__}.{name}"
     elif owner is not None:
-        check_guardable(owner, (name,))
+        try:
+            check_guardable(owner, (name,))
+        except UnguardableError as error:
+            raise UnguardableError(f"a method of {error}") from None
         return
     else:
         module, name = getattr(function, "__module__", None) or "", getattr(function, "__qualname__", name)

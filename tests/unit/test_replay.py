@@ -163,3 +163,54 @@ def test_a_folder_that_is_named_may_be_anybodys(folder):
         path.chmod(path.stat().st_mode | 0o022)
     (folder.parent / "link").symlink_to(folder)
     assert torch.equal(pypto.load(folder.parent / "link")(X, X), X * 3)
+
+
+@pypto.jit
+def tasks(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for row in pl.range(0, 8, 2):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            pl.store(pl.load(x, [row, 0], [2, 8]) * 3.0, [row, 0], out)
+    return out
+
+
+@pytest.mark.parametrize("name", ["tasks", "tasks_task"])
+@pytest.mark.parametrize("load", [pypto.load, CompiledProgram.load])
+def test_assembly_of_a_program_with_tasks_may_not_be_edited(tmp_path, name, load):
+    folder = tasks.compile(X).save(tmp_path / "out")
+    assert torch.equal(load(folder)(X), X * 3)
+    path = folder / "kernels" / f"{name}.pto"
+    path.write_text(path.read_text().replace("3.000000e+00", "5.000000e+00"))
+    with pytest.raises(AssemblyError, match="'tasks' submits tasks: it cannot be compiled from its assembly") as caught:
+        load(folder)
+    assert caught.value.span.filename == str(path)
+    assert "the code that submits them is not assembly" in str(caught.value.found)
+
+
+def test_a_program_with_tasks_for_another_processor_is_refused_when_it_is_to_run(tmp_path):
+    here = json.loads(host_cpu_text())
+    foreign = dataclasses.replace(tasks.compile(X), cpu=json.dumps({**here, "flags": "amx_future"}))
+    program = pypto.load(foreign.save(tmp_path / "out"))
+    with pytest.raises(pypto.LaunchError, match="another processor"):
+        program(X)
+
+
+@pypto.jit
+def scaled(x: pl.Tensor, out: pl.Out[pl.Tensor], factor: float):
+    pl.store(pl.load(x, [0, 0], [8, 8]) * factor + 3.0, [0, 0], out)
+    return out
+
+
+def test_edited_assembly_takes_the_scalars_that_it_took(tmp_path):
+    program = scaled.compile(X, X, 2.0)
+    assert [info.name for info in program.scalars] == ["factor"]
+    folder = program.save(tmp_path / "out")
+    path = folder / "kernels" / "scaled.pto"
+    path.write_text(path.read_text().replace("3.000000e+00", "5.000000e+00"))
+    edited = pypto.load(folder)
+    assert edited.parameters == program.parameters
+    for factor in (2.0, -0.5):
+        assert torch.equal(edited(X, None, factor), X * factor + 5)
+    # Another scalar is another kernel.
+    path.write_text(path.read_text().replace("factor", "other"))
+    with pytest.raises(AssemblyError, match="is not what kernel 'scaled' was compiled for"):
+        pypto.load(folder)

@@ -120,7 +120,8 @@ def load_program(folder: str | os.PathLike[str], relower: Relower | None = None)
             the assembly was edited, or the code is of another processor.
 
     Raises:
-        AssemblyError: the assembly was edited, and there is no `relower`; or what that raises.
+        AssemblyError: the assembly was edited, and there is no `relower`; or what that raises; or it is of a program
+            with tasks, whose host code is not assembly.
         FileNotFoundError: there is no program.
         DamagedError: the folder is not as it was written.
     """
@@ -133,12 +134,23 @@ def load_program(folder: str | os.PathLike[str], relower: Relower | None = None)
         assembly = files[name].decode("utf-8", "surrogateescape") if name is not None else None
         fields = decode_program(about, files[OBJECT], assembly)
         options = decode_options(about["options"])
-        edited = name is not None and was_edited(about, name, files[name])
+        edited = [
+            each for each in sorted(files) if each.endswith(ASSEMBLY_SUFFIX) and was_edited(about, each, files[each])
+        ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedError(f"no program is in {path}: {error}") from error
     fields = {**fields, "options": options}
     program = CompiledProgram(**fields, shared=files.get(SHARED), cpu=str(about.get("cpu", "")), folder=path)
-    if name is None or not (edited or (relower is not None and not runs_here(program.cpu))):
+    tasks = [each for each in files if each.endswith(ASSEMBLY_SUFFIX) and each != name]
+    if edited and tasks:
+        raise AssemblyError(
+            f"kernel '{program.name}' submits tasks: it cannot be compiled from its assembly, which was edited",
+            span=Span(str(path / edited[0]), 1),
+            found=f"kernels of tasks in {', '.join(sorted(tasks))}; the code that submits them is not assembly",
+            hint="undo the edit, and change the Python function; or give the task a kernel of its own, and edit that",
+        )
+    # What tasks are submitted by is in the code alone, so code of another processor is refused when it is to run.
+    if name is None or tasks or not (edited or (relower is not None and not runs_here(program.cpu))):
         return program
     if relower is None:
         raise AssemblyError(

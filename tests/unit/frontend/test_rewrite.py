@@ -415,3 +415,11 @@ def test_calls_outside_of_a_trace_still_run():
         return None
 
     assert rewrite(function)(3) == 3
+
+
+def recursive(n):
+    return 0 if n == 0 else n + recursive(n - 1) + len(vars(recursive))
+
+
+def test_a_global_function_finds_itself():
+    assert rewrite(recursive)(3) == 6
