@@ -67,6 +67,7 @@ class Target:
         casts: native conversions, source to targets.
         vector_dtypes: what vector arithmetic computes in.
         atomics: dtypes that a store can add to what is in global memory.
+        integer_comparisons: how tiles of INT32 are compared.
         inserts_fp32: whether a part of an FP32 Mat tile can be written from Acc; else only of an FP16 or BF16 one.
         cube_cores, vector_cores: cores of one device.
     """
@@ -80,6 +81,7 @@ class Target:
     casts: dict[DType, frozenset[DType]]
     vector_dtypes: frozenset[DType]
     atomics: frozenset[DType]
+    integer_comparisons: frozenset[str]
     inserts_fp32: bool
     cube_cores: int
     vector_cores: int
@@ -143,6 +145,7 @@ A2A3 = Target(
     },
     vector_dtypes=frozenset({INT32, INT16, FP16, FP32}),
     atomics=frozenset({FP32, FP16, BF16, INT32, INT16, INT8}),
+    integer_comparisons=frozenset({"eq"}),
     inserts_fp32=False,
     cube_cores=24,
     vector_cores=48,
@@ -173,6 +176,7 @@ A5 = Target(
     },
     vector_dtypes=frozenset({INT32, INT16, FP16, FP32}),
     atomics=frozenset({FP32, FP16, INT32, INT16, INT8}),
+    integer_comparisons=frozenset({"eq", "ne", "lt", "le", "gt", "ge"}),
     inserts_fp32=True,
     cube_cores=36,
     vector_cores=72,

@@ -12,10 +12,10 @@ Sources of the dtype sets and operand orders: the public pto-isa and ptoas v0.57
 from __future__ import annotations
 
 from pypto_jit.dialects.row import AssemblyAttribute, Attribute, Instruction, Operand, Operator
-from pypto_jit.dialects.rows import cube, elements, memory, shape, vector
-from pypto_jit.dialects.rows.sets import ARRAY_DTYPES, ATOMICS, PAD_VALUES, ROUND_MODES
+from pypto_jit.dialects.rows import cube, elements, memory, predicates, shape, vector
+from pypto_jit.dialects.rows.sets import ARRAY_DTYPES, ATOMICS, COMPARISONS, PAD_VALUES, ROUND_MODES
 
-ROWS: tuple[Operator, ...] = (*memory.ROWS, *elements.ROWS, *vector.ROWS, *shape.ROWS, *cube.ROWS)
+ROWS: tuple[Operator, ...] = (*memory.ROWS, *elements.ROWS, *vector.ROWS, *predicates.ROWS, *shape.ROWS, *cube.ROWS)
 BY_NAME: dict[str, Operator] = {row.name: row for row in ROWS}
 # Two rows may share an instruction (``divs`` and ``rdivs`` are both tdivs, told apart by which operand comes first).
 INSTRUCTIONS: dict[str, tuple[Operator, ...]] = {}
@@ -31,6 +31,7 @@ __all__ = [
     "ARRAY_DTYPES",
     "ATOMICS",
     "BY_NAME",
+    "COMPARISONS",
     "ELEMENT_ROWS",
     "INSTRUCTIONS",
     "PAD_VALUES",

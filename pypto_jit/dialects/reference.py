@@ -10,6 +10,7 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Memory", ("load", "store", "create_tile", "full")),
     ("Single elements", ("read", "write", "read_tile", "write_tile", "array_create", "array_get", "array_set")),
     ("Elementwise", ("elementwise", "cast")),
+    ("Comparison and selection", ("compare", "select")),
     ("Reductions", ("row_reduction", "column_reduction")),
     ("Expansion of vectors", ("row_expand", "col_expand")),
     ("Shape", ("reshape", "transpose", "transpose_view", "concat")),

@@ -36,6 +36,10 @@ def _sources(rule: str, operands: Sequence[Any], attributes: dict[str, Any], res
         return first[::-1]
     if rule in ("matmul", "matmul_bias"):
         return (first[0], tiles[1][1])
+    if rule == "select":
+        return tiles[1]
+    if rule == "compare":
+        return (first[0], result.shape[1])
     if rule == "concat":
         columns = tiles[1][1]
         return (first[0], columns if isinstance(columns, UnknownExtent) else columns + first[1])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Any
 
-from pypto_jit.dialects.operators import ROUND_MODES, ROWS, Operator
+from pypto_jit.dialects.operators import COMPARISONS, ROUND_MODES, ROWS, Operator
 from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.dtypes import ALL, DType
 from pypto_jit.errors import DTypeError, LayoutError, ShapeError, TraceError
@@ -198,14 +198,52 @@ def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = F
     return emit("matmul", (lhs, rhs))
 
 
+def _comparison(name: str, kind: Any) -> str:
+    if isinstance(kind, int) and not isinstance(kind, bool) and 0 <= kind < len(COMPARISONS):
+        return COMPARISONS[kind]
+    if isinstance(kind, str) and kind in COMPARISONS:
+        return kind
+    raise TraceError(
+        f"{name} takes a kind of comparison",
+        span=here(),
+        found=kind,
+        expected=", ".join(f"{code} ({text})" for code, text in enumerate(COMPARISONS)),
+    )
+
+
+def cmp(lhs: Any, rhs: Any, cmp_type: int | str = 0) -> Any:
+    if isinstance(lhs, Tile) and not isinstance(rhs, (Tile, Tensor)):
+        return cmps(lhs, rhs, cmp_type)
+    return emit("cmp", (lhs, rhs), {"mode": _comparison("cmp", cmp_type)})
+
+
+def cmps(lhs: Any, rhs: Any, cmp_type: int | str = 0) -> Any:
+    scalar = tile_scalar("cmps", rhs, lhs.dtype) if isinstance(lhs, Tile) else rhs
+    return emit("cmps", (lhs, scalar), {"mode": _comparison("cmps", cmp_type)})
+
+
+def sel(mask: Any, lhs: Any, rhs: Any, tmp: Any = None) -> Any:
+    _scratch("sel", tmp)
+    if isinstance(lhs, Tile) and not isinstance(rhs, (Tile, Tensor)):
+        return sels(mask, lhs, tmp, rhs)
+    return emit("sel", (mask, lhs, rhs))
+
+
+def sels(mask: Any, src: Any, tmp: Any = None, scalar: Any = None) -> Any:
+    if scalar is None and not isinstance(tmp, Tile):
+        tmp, scalar = None, tmp
+    _scratch("sels", tmp)
+    return emit("sels", (mask, src, tile_scalar("sels", scalar, src.dtype) if isinstance(src, Tile) else scalar))
+
+
 _WRITTEN = {
     function.__name__: function
     for function in (
         *(load, store, read, write, create_tile, full, cast, reshape, transpose, move),
-        *(set_validshape, fillpad, extract, matmul),
+        *(set_validshape, fillpad, extract, matmul, cmp, cmps, sel, sels),
     )
 }
-_DISPATCHED = ("add", "sub", "mul", "div", "maximum", "minimum", "and_", "or_", "shl", "shr")
+_DISPATCHED = ("add", "sub", "mul", "div", "maximum", "minimum", "and_", "or_", "xor", "shl", "shr")
 
 
 def _names(row: Operator) -> tuple[str, ...]:
@@ -222,7 +260,7 @@ def _names(row: Operator) -> tuple[str, ...]:
 def _ignored(row: Operator) -> list[tuple[str, Any]]:
     """Arguments of PyPTO's operators that mean nothing here: scratch is the compiler's, and all is precise."""
     found: list[tuple[str, Any]] = []
-    if row.rule in ("row_reduction", "column_reduction") or row.name in ("rsqrt", "row_expand_add"):
+    if row.rule in ("row_reduction", "column_reduction") or row.name in ("rsqrt", "row_expand_add", "xor", "xors"):
         found.append(("tmp", None))
     if row.name in ("div", "divs", "log", "rsqrt", "recip"):
         found.append(("high_precision", False))

@@ -222,10 +222,10 @@ def _refuse(symbol: str, instead: str) -> Callable[[Tile, object], NoReturn]:
 
 
 for _names, _symbol, _instead in (
-    (("__lt__",), "<", "pl.maximum, pl.minimum or pl.relu"),
-    (("__le__",), "<=", "pl.maximum, pl.minimum or pl.relu"),
-    (("__gt__",), ">", "pl.maximum, pl.minimum or pl.relu"),
-    (("__ge__",), ">=", "pl.maximum, pl.minimum or pl.relu"),
+    (("__lt__",), "<", "pl.cmp and pl.sel, or pl.maximum and pl.minimum"),
+    (("__le__",), "<=", "pl.cmp and pl.sel, or pl.maximum and pl.minimum"),
+    (("__gt__",), ">", "pl.cmp and pl.sel, or pl.maximum and pl.minimum"),
+    (("__ge__",), ">=", "pl.cmp and pl.sel, or pl.maximum and pl.minimum"),
     (("__eq__",), "==", "`is` to compare identity"),
     (("__ne__",), "!=", "`is not` to compare identity"),
     (("__pow__", "__rpow__"), "**", "t * t, or pl.exp and pl.log"),
@@ -234,7 +234,7 @@ for _names, _symbol, _instead in (
 ):
     for _name in _names:
         setattr(Tile, _name, _refuse(_symbol, _instead))
-for _method, _row in (("and", "and_"), ("or", "or_"), ("lshift", "shl"), ("rshift", "shr")):
+for _method, _row in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("lshift", "shl"), ("rshift", "shr")):
     setattr(Tile, f"__{_method}__", lambda self, other, _row=_row: arithmetic(_row, self, other))
     setattr(Tile, f"__r{_method}__", lambda self, other, _row=_row: arithmetic(_row, other, self))
 Tile.__invert__ = lambda self: emit("not_", (self,))  # type: ignore[attr-defined]
@@ -367,10 +367,11 @@ _WITH_SCALAR = {
     "minimum": ("minimums", "minimums"),
     "and_": ("ands", "ands"),
     "or_": ("ors", "ors"),
+    "xor": ("xors", "xors"),
     "shl": ("shls", None),
     "shr": ("shrs", None),
 }
-_OF_SCALARS = {"maximum": "max", "minimum": "min", "and_": "and", "or_": "or"}
+_OF_SCALARS = {"maximum": "max", "minimum": "min", "and_": "and", "or_": "or", "xor": "xor"}
 
 
 def arithmetic(name: str, lhs: Any, rhs: Any) -> Any:

@@ -156,11 +156,13 @@ def _check_by_rule(node: Node, row: Operator, operands: list, result: object, ta
     if row.name == "move" and result.space is Space.BIAS and result.dtype == FP32 and operands[0].dtype == FP16:
         # The move to Bias widens.
         given[0] = replace(operands[0], dtype=FP32)
+    of_source = row.rule == "compare" and isinstance(given[0], TileType)
+    dtype = given[0].dtype if of_source and isinstance(given[0], TileType) else result.dtype
     for operand, kind in zip(fixed, given, strict=True):
         if operand.kind == "scalar" and not isinstance(kind, DType):
             raise DTypeError(f"the scalar of {row.name} is no number", found=kind)
-        if operand.kind == "scalar" and isinstance(kind, DType) and kind.mlir != result.dtype.signless:
-            raise DTypeError(f"the scalar of {row.name} has another dtype", found=kind, expected=result.dtype)
+        if operand.kind == "scalar" and isinstance(kind, DType) and kind.mlir != dtype.signless:
+            raise DTypeError(f"the scalar of {row.name} has another dtype", found=kind, expected=dtype)
     if row.name == "create_tile":
         return
     if row.name in ("concat", "insert"):

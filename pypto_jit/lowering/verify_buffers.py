@@ -5,7 +5,7 @@ from __future__ import annotations
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import INSTRUCTIONS, Instruction, Operator
 from pypto_jit.dialects.types import DYNAMIC, PartitionType, TileBufType
-from pypto_jit.dtypes import BF16, FP16, FP32, INT8, INT32
+from pypto_jit.dtypes import BF16, FP16, FP32, INT8, INT32, UINT8
 from pypto_jit.errors import CapacityError, DTypeError, InternalError, LayoutError, PyptoError, ShapeError
 from pypto_jit.lowering.attributes import number, text
 from pypto_jit.lowering.cores import KIND, MIXED
@@ -282,7 +282,27 @@ def _check_part(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target: T
         raise ShapeError(f"the part of {row.name} is larger than the whole", found=f"{source} to {result}")
 
 
+def _check_predicate(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target: Target) -> None:
+    row = rows[0]
+    assert row.instruction is not None
+    tiles = [k for k, kind in enumerate(kinds) if isinstance(kind, TileBufType)]
+    named = {(*row.instruction.inputs, "dst")[k]: kinds[k] for k in tiles}
+    mask = named.pop("dst" if row.rule == "compare" else "mask")
+    if mask.dtype != UINT8 or any(buffer.space is not Space.VEC or buffer.is_column_vector for buffer in buffers):
+        raise LayoutError(f"{row.name} takes rows in Vec and bits in UINT8", found=", ".join(map(str, buffers)))
+    named.pop("tmp", None)
+    if len({buffer.dtype for buffer in named.values()}) != 1:
+        raise DTypeError(f"the operands of {row.name} have several dtypes", found=", ".join(map(str, buffers)))
+    first = next(iter(named.values()))
+    if first.dtype not in row.dtypes[target.name]:
+        raise DTypeError(f"{row.name} does not take {first.dtype} on {target.name}", found=str(first))
+    _agree(row, [buffer.valid for buffer in named.values()])
+    _agree(row, [mask.valid[:1], first.valid[:1]])
+
+
 _CHECKS = {
+    "compare": _check_predicate,
+    "select": _check_predicate,
     "fillpad": _check_fillpad,
     "extract": _check_part,
     "insert": _check_part,

@@ -359,8 +359,12 @@ def _misfit(
     for name, named in zip(row.instruction.inputs, inputs, strict=True):
         found = builder.kind_of(named[1])
         if kinds[name] == "scalar":
-            if str(named[1].type) != destination.dtype.signless:
-                return named, f"a scalar of type {destination.dtype.signless}"
+            dtype = destination.dtype
+            source = builder.kind_of(inputs[0][1])
+            if row.rule == "compare" and isinstance(source, TileBufType):
+                dtype = source.dtype
+            if str(named[1].type) != dtype.signless:
+                return named, f"a scalar of type {dtype.signless}"
         elif kinds[name] == "index":
             if str(named[1].type) != "index":
                 return named, "an index"

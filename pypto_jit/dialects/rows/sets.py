@@ -37,6 +37,8 @@ CUBE_INPUTS = frozenset({FP32, FP16, BF16, INT8})
 # In the order of the machine's codes, which start at 1 (pto-isa, PadValue).
 PAD_VALUES = ("zero", "max", "min")
 ATOMICS = ("none", "add")
+# In the order of PyPTO's codes.
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 ROUND_MODES = ("none", "rint", "round", "floor", "ceil", "trunc", "odd")
 
 

@@ -7,12 +7,14 @@ from pypto_jit.dialects.rows.sets import ALL_DTYPES, ARITHMETIC, FLOATS, INTEGER
 from pypto_jit.dtypes import BF16, INT8, INT16, INT32, DType
 
 
-def _binary(name: str, mnemonic: str, dtypes: dict[str, frozenset[DType]], formula: str) -> Operator:
+def _binary(
+    name: str, mnemonic: str, dtypes: dict[str, frozenset[DType]], formula: str, *, scratch: bool = False
+) -> Operator:
     return Operator(
         name,
         (Operand("lhs"), Operand("rhs")),
         "elementwise",
-        Instruction(mnemonic, ("lhs", "rhs")),
+        Instruction(mnemonic, ("lhs", "rhs", "tmp") if scratch else ("lhs", "rhs")),
         dtypes,
         f"Element by element: {formula}. Both tiles have the same shape, dtype and valid region.",
         formula,
@@ -20,9 +22,16 @@ def _binary(name: str, mnemonic: str, dtypes: dict[str, frozenset[DType]], formu
 
 
 def _scalar(
-    name: str, mnemonic: str, dtypes: dict[str, frozenset[DType]], formula: str, *, scalar_first: bool = False
+    name: str,
+    mnemonic: str,
+    dtypes: dict[str, frozenset[DType]],
+    formula: str,
+    *,
+    scalar_first: bool = False,
+    scratch: bool = False,
 ) -> Operator:
     inputs = ("scalar", "src") if scalar_first else ("src", "scalar")
+    inputs = (*inputs, "tmp") if scratch else inputs
     return Operator(
         name,
         (Operand("src"), Operand("scalar", "scalar")),
@@ -126,10 +135,12 @@ ROWS: tuple[Operator, ...] = (
     _unary("relu", both(RELU_TYPES), "max(src, 0)"),
     _binary("and_", "tand", both(INTEGERS), "lhs & rhs"),
     _binary("or_", "tor", both(INTEGERS), "lhs | rhs"),
+    _binary("xor", "txor", both(frozenset({INT8, INT16}), frozenset({INT32})), "lhs ^ rhs", scratch=True),
     _binary("shl", "tshl", both(INTEGERS), "lhs << rhs"),
     _binary("shr", "tshr", both(INTEGERS), "lhs >> rhs"),
     _scalar("ands", "tands", both(frozenset({INT8, INT16}), frozenset({INT32})), "src & scalar"),
     _scalar("ors", "tors", both(frozenset({INT8, INT16}), frozenset({INT32})), "src | scalar"),
+    _scalar("xors", "txors", both(frozenset({INT8, INT16}), frozenset({INT32})), "src ^ scalar", scratch=True),
     _scalar("shls", "tshls", both(INTEGERS), "src << scalar"),
     _scalar("shrs", "tshrs", both(frozenset({INT16, INT32}), frozenset({INT8})), "src >> scalar"),
     Operator(

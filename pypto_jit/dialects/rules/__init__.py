@@ -9,7 +9,7 @@ What they do with valid regions is stated in ``docs/valid_shapes.md``.
 from __future__ import annotations
 
 from pypto_jit.dialects.operators import Operator
-from pypto_jit.dialects.rules import cube, elements, memory, parts, shape, vector
+from pypto_jit.dialects.rules import cube, elements, memory, parts, predicates, shape, vector
 from pypto_jit.dialects.rules.common import RULES, Attributes, Operands, Result, check_dtype
 from pypto_jit.dialects.rules.cube import matmul_dtype
 from pypto_jit.targets import Target
@@ -25,6 +25,7 @@ __all__ = [
     "matmul_dtype",
     "memory",
     "parts",
+    "predicates",
     "result_type",
     "shape",
     "vector",

@@ -41,6 +41,16 @@ def _pairs(instruction: Instruction) -> list[Pair]:
         if row.rule == "row_expand":
             return [("rows", matrix.valid[0], vector.valid[0])]
         return [("columns", matrix.valid[1], vector.valid[1])]
+    if row.rule == "compare" and len(tiles) == 2:
+        left, right = tiles.values()
+        return [("rows", left.valid[0], right.valid[0]), ("columns", left.valid[1], right.valid[1])]
+    if row.rule == "select":
+        mask, left, right = tiles["mask"], tiles.get("lhs", tiles.get("src")), tiles.get("rhs")
+        assert left is not None
+        found = [("rows of the mask", mask.valid[0], left.valid[0])]
+        if right is not None:
+            found += [("rows", left.valid[0], right.valid[0]), ("columns", left.valid[1], right.valid[1])]
+        return found
     if row.rule == "concat":
         return [("rows", tiles["lhs"].valid[0], tiles["rhs"].valid[0])]
     if row.rule.startswith("matmul"):

@@ -98,6 +98,10 @@ def _or(e: Emitter, dtype: DType, x: list[ir.Value]) -> ir.Value:
     return e.same("arith.ori", *x)
 
 
+def _xor(e: Emitter, dtype: DType, x: list[ir.Value]) -> ir.Value:
+    return e.same("arith.xori", *x)
+
+
 def _not(e: Emitter, dtype: DType, x: list[ir.Value]) -> ir.Value:
     return e.same("arith.xori", x[0], e.constant(-1, *e.shape(x[0])))
 
@@ -135,6 +139,7 @@ _BINARY: dict[str, Element] = {
 _BITS: dict[str, Element] = {
     "and": Element(_and, 1),
     "or": Element(_or, 1),
+    "xor": Element(_xor, 1),
     "shl": Element(_shift(left=True), 4),
     "shr": Element(_shift(left=False), 3),
 }

@@ -19,6 +19,7 @@ from pypto_jit.lowering.cpu.layout import emit_concat, emit_transpose
 from pypto_jit.lowering.cpu.liveness import Live, live_after
 from pypto_jit.lowering.cpu.nest import emit_group
 from pypto_jit.lowering.cpu.parts import check_limits, emit_extract, emit_fillpad, emit_insert
+from pypto_jit.lowering.cpu.predicates import emit_compare, emit_select
 from pypto_jit.lowering.cpu.program import Block, Instruction, Nested, Program
 from pypto_jit.lowering.cpu.ranges import Ranges
 from pypto_jit.lowering.cpu.reduce import emit_column_reduction
@@ -44,6 +45,10 @@ ALONE: dict[str, Callable[[Frame, Instruction], None]] = {
     "col_min": emit_column_reduction,
     "transpose": emit_transpose,
     "concat": emit_concat,
+    "cmp": emit_compare,
+    "cmps": emit_compare,
+    "sel": emit_select,
+    "sels": emit_select,
     "fillpad": emit_fillpad,
     "extract": emit_extract,
     "insert": emit_insert,

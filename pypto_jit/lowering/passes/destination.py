@@ -110,7 +110,8 @@ class _Conversion:
             self._buffers.copy(self._buffers.ref(node.operands[0]), self._define(node))
             return
         if "tmp" in row.instruction.inputs:
-            source = self._buffers.ref(node.operands[0])
+            # The scratch of a selection is about its values, not its bits.
+            source = self._buffers.ref(node.operands[1 if row.rule == "select" else 0])
             named["tmp"] = self._buffers.allocate(source.type, source.extents).handle
         result = goal = self._define(node)
         if row.rule == "cast":
