@@ -21,7 +21,8 @@ from pypto_jit.targets import Space
 _ELEMENT_RULES = frozenset({"elementwise", "cast", "full", "row_expand", "col_expand", "move"})
 # Work on one scalar per row is done once per row if the row is long; else it is quicker as a vector of its own.
 _LONG_ROW = 256
-_MOST_STEPS = 64
+# A nest takes no more instructions, however many could join it.
+MOST_STEPS = 64
 
 
 class Role(Enum):
@@ -194,7 +195,7 @@ class GroupBuilder:
             return None
         domain = self._domain(instruction)
         if self.group is not None:
-            if len(self.group.steps) >= _MOST_STEPS or (role is Role.LOAD and self.group.has_store):
+            if len(self.group.steps) >= MOST_STEPS or (role is Role.LOAD and self.group.has_store):
                 return None
             if domain != (self.group.rows, self.group.columns):
                 if role is not Role.ELEMENT or not self._per_row(instruction, domain):

@@ -14,7 +14,7 @@ from pypto_jit.lowering.cpu.agreement import check_agreement
 from pypto_jit.lowering.cpu.description import CpuDescription
 from pypto_jit.lowering.cpu.emitter import Emitter
 from pypto_jit.lowering.cpu.frame import Check, Frame
-from pypto_jit.lowering.cpu.fusion import is_fusible
+from pypto_jit.lowering.cpu.fusion import MOST_STEPS, is_fusible
 from pypto_jit.lowering.cpu.layout import emit_concat, emit_transpose
 from pypto_jit.lowering.cpu.liveness import Live, live_after
 from pypto_jit.lowering.cpu.nest import emit_group
@@ -132,7 +132,7 @@ def _lower_block(frame: Frame, block: Block, live: dict[Instruction, Live], stag
             continue
         run = [item]
         if is_fusible(item):
-            run = _run(items[position:])
+            run = _run(items[position : position + MOST_STEPS])
             group = longest_group(frame.program, run, live)
             run = run[: len(group.steps)]
             with ir.InsertionPoint(run[-1].op):
