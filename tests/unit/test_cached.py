@@ -408,6 +408,21 @@ def test_what_no_record_can_tell_is_not_found_on_disk(tmp_path, counter, text):
         assert counter.take()[0] == 1
 
 
+def test_every_entry_point_finds_what_another_one_compiled(tmp_path, counter):
+    load(tmp_path, SOURCE).kernel.compile(X, X)
+    assert counter.take() == (1, 1)
+    assert torch.equal(run(load(tmp_path, SOURCE)), expected())
+    load(tmp_path, SOURCE).kernel.compile(X, X)
+    assert counter.take() == (0, 0)
+
+
+def test_entries_are_small_and_hold_no_source(tmp_path, cache):
+    run(load(tmp_path, SOURCE))
+    files = [path for path in cache.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 200_000
+    assert not [path for path in files if b"import dataclasses" in path.read_bytes()]
+
+
 def test_a_source_that_is_not_what_runs_leads_nowhere(tmp_path, counter):
     module = load(tmp_path, SOURCE)
     (tmp_path / "user_kernels.py").write_text(SOURCE.replace("* SCALE", "* 99.0"))

@@ -299,6 +299,28 @@ def test_a_spawned_process_gets_the_kernel_by_name():
     assert done.stdout.strip() == "32.0", done.stderr
 
 
+def test_pools_of_forked_and_spawned_processes_run_kernels_and_return_errors(tmp_path):
+    script = tmp_path / "pools.py"
+    script.write_text(
+        "import multiprocessing, torch\n"
+        "from tests.language.kernels import scale\n"
+        "def wrong(x):\n"
+        "    try: scale(x, 3)\n"
+        "    except Exception as error: return error\n"
+        "if __name__ == '__main__':\n"
+        "    tensors = [torch.full((rows, 8), 1.0) for rows in (1, 2, 1, 2)]\n"
+        "    scale(tensors[0])\n"
+        "    for method in ('fork', 'spawn'):\n"
+        "        with multiprocessing.get_context(method).Pool(2) as pool:\n"
+        "            print([int(result.sum()) for result in pool.map(scale, tensors)])\n"
+        "            print(type(pool.apply(wrong, (tensors[0],))).__name__)\n"
+    )
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    environment = {**os.environ, "PYTHONPATH": root}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, timeout=120)
+    assert done.stdout.split("\n")[:-1] == ["[16, 32, 16, 32]", "ArgumentError"] * 2, done.stderr
+
+
 def test_without_what_is_known_of_torch_calls_are_the_same(monkeypatch):
     monkeypatch.setattr(door, "find_torch_layout", lambda: None)
     for cached in (door.door_values, native.binding_values):
