@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from pypto_jit.errors import TraceError
 from pypto_jit.language.reads import Read, collect_reads
 from pypto_jit.options import CompileOptions
 from pypto_jit.runtime.artifact import CompiledProgram
@@ -59,8 +60,13 @@ def compile_cached(
             program = find_program(request)
             if program is None:
                 return _compile(function, arguments, options, request)
+    try:
+        # Functions that no trace reached are among these.
+        reads = collect_reads(function, request.reads.reached)
+    except TraceError:
+        return _compile(function, arguments, options, request)
     timings = MappingProxyType({"load": time.perf_counter() - start})
-    return Compiled(dataclasses.replace(program, timings=timings), collect_reads(function, request.reads.reached))
+    return Compiled(dataclasses.replace(program, timings=timings), reads)
 
 
 def key_options(options: CompileOptions) -> dict[str, Any]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pypto_jit.errors import ArgumentError
-from pypto_jit.options import RunConfig
-from pypto_jit.runtime.acceptance import take_config
+from pypto_jit.options import FIELDS, DfxOptions, RunConfig
+from pypto_jit.runtime.acceptance import take_config, take_profiling
+from pypto_jit.runtime.artifact import CompiledProgram
 
 
 @dataclass(frozen=True)
@@ -36,22 +37,31 @@ class RunResult:
         return self.passed
 
 
-def run(program: Callable[..., Any], *tensors: Any, config: RunConfig | None = None) -> RunResult:
+def run(
+    program: Callable[..., Any], *tensors: Any, config: RunConfig | None = None, dfx: DfxOptions | None = None
+) -> RunResult:
     """Compile a program if need be, and run it on tensors.
 
     Args:
         program: a kernel, a program, or a compiled one.
         tensors: its arguments; outputs may be left out at the end.
         config: how to compile and run it.
+        dfx: what to profile, in place of the config's flags. None of it is built for the CPU yet.
 
     Raises:
-        ArgumentError: it is no program, or the config no RunConfig.
+        ArgumentError: it is no program, the config no RunConfig, or what is to be profiled no DfxOptions.
     """
     if not callable(program) or isinstance(program, type):
         raise ArgumentError(
             "run() takes a kernel, a program or a compiled one", found=f"a {type(program).__qualname__}"
         )
-    options = {} if config is None else {"config": take_config(config)}
+    options: dict[str, Any] = {} if config is None else {"config": take_config(config)}
+    profiling = take_profiling(dfx, config)
+    if profiling.any() and isinstance(program, CompiledProgram):
+        options["dfx"] = profiling
+    elif profiling.any():
+        flags = {name: getattr(profiling, mine) for name, (view, mine) in FIELDS.items() if view == "dfx"}
+        options["config"] = replace(config or RunConfig(), **flags)
     name = getattr(program, "__name__", None) or getattr(program, "name", type(program).__name__)
     start = time.perf_counter()
     try:

@@ -11,6 +11,7 @@ import torch
 import pypto_jit as pypto
 from pypto_jit.errors import ArgumentError, LaunchError, OptionError
 from pypto_jit.options import FIELDS, CompileOptions, DfxOptions, RunConfig
+from pypto_jit.runtime.harness import run
 from tests.language.kernels import scale
 
 X = torch.arange(48, dtype=torch.float32).reshape(6, 8)
@@ -102,6 +103,20 @@ def test_profiling_of_a_call_is_accepted_and_refused_by_name():
 def test_profiling_is_dfx_options(wrong):
     with pytest.raises(TypeError, match="dfx= takes DfxOptions"):
         PROGRAM(X, dfx=wrong)
+
+
+@pytest.mark.parametrize("program", [scale, PROGRAM], ids=["kernel", "compiled"])
+def test_profiling_of_a_run(program):
+    assert run(program, X, dfx=DfxOptions()).passed
+    refused = run(program, X, dfx=DfxOptions(pmu=2))
+    assert not refused
+    assert "enable_pmu is not built yet" in refused.error
+    for wrong in (RunConfig(), RunConfig().run_options()):
+        with pytest.raises(TypeError, match="dfx= takes DfxOptions"):
+            run(program, X, dfx=wrong)
+        if not isinstance(wrong, RunConfig):
+            with pytest.raises(TypeError, match="config= takes a RunConfig"):
+                run(program, X, config=wrong)
 
 
 @pytest.mark.parametrize("field", HARNESS)
