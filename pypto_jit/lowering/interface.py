@@ -52,8 +52,7 @@ def traced_interface(module: ir.Module) -> tuple[ParamInfo, ...]:
     _check_operations(found[0])
     block = found[0].regions[0].blocks[0]
     names = _names(found[0], len(block.arguments))
-    loaded = _uses(found[0], "pypto.load", 0) | _uses(found[0], "pypto.read", 0)
-    stored = _uses(found[0], "pypto.store", 1) | _uses(found[0], "pypto.write", 1)
+    loaded, stored = _uses(found[0], _READ), _uses(found[0], _WRITTEN)
     infos = []
     for name, argument in zip(names, block.arguments, strict=True):
         kind = parse_type(str(argument.type))
@@ -128,8 +127,26 @@ def _names(function: ir.Operation, count: int) -> list[str]:
     return names
 
 
-def _uses(function: ir.Operation, operation: str, operand: int) -> set[ir.Value]:
-    return {root_of(op.operands[operand]) for op in _walk(function) if op.name == operation}
+# Which operands of an operation are tensors that it reads, and which that it writes.
+_READ = {
+    "pypto.load": (0,),
+    "pypto.read": (0,),
+    "pypto.map": (0, 1, 2),
+    "pypto.select": (0, 1, 2),
+    "pypto.reduce": (0,),
+    "pypto.product": (0, 1),
+    "pypto.rearrange": (0,),
+    "pypto.assign": (0,),
+}
+_WRITTEN = {"pypto.store": (1,), "pypto.write": (1,), "pypto.assign": (1,)}
+
+
+def _uses(function: ir.Operation, operands: Mapping[str, tuple[int, ...]]) -> set[ir.Value]:
+    found: set[ir.Value] = set()
+    for op in _walk(function):
+        values = list(op.operands)
+        found |= {root_of(values[k]) for k in operands.get(op.name, ()) if k < len(values)}
+    return found
 
 
 def _direction(loaded: bool, stored: bool) -> str:

@@ -9,6 +9,7 @@ import numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pypto_jit as pypto
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.interpreter import interpret
 from pypto_jit.dialects.operators import BY_NAME
@@ -19,8 +20,7 @@ from pypto_jit.errors import PyptoError
 from pypto_jit.lowering.context import borrowed_context, type_table
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.passes import tensors
-from pypto_jit.lowering.pipeline import lower
-from pypto_jit.targets import A2A3, A5
+from pypto_jit.targets import A2A3, A5, Target
 
 EXTENTS = (1, 3, 8, 17, 40)
 BINARY = ("add", "sub", "mul", "maximum", "minimum")
@@ -101,12 +101,12 @@ class Graph:
         tensor, _ = self.argument(kind.shape)
         self.lines.append(f'"pypto.assign"({value}, {tensor}) : ({kind}, {kind}) -> ()')
 
-    def text(self) -> str:
+    def text(self, target: Target) -> str:
         arguments = ", ".join(f"{name}: {kind}" for name, kind in self.arguments)
         names = ", ".join(f'"{name[1:]}"' for name, _ in self.arguments)
         body = "\n".join(self.lines)
         return (
-            f'module attributes {{pypto.target = "a2a3"}} {{ func.func @k({arguments}) '
+            f'module attributes {{pypto.target = "{target.name}"}} {{ func.func @k({arguments}) '
             f"attributes {{pypto.parameters = [{names}]}} {{\n{body}\nfunc.return }} }}"
         )
 
@@ -132,16 +132,21 @@ def graphs(draw: Any) -> Graph:
 
 
 @given(graphs(), st.sampled_from((A2A3, A5)))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_loops_over_tiles_mean_what_the_graph_means(graph, target):
     expected, found = graph.arrays(), graph.arrays()
     with borrowed_context(), ir.Location.unknown():
-        module = ir.Module.parse(graph.text())
+        module = ir.Module.parse(graph.text(target))
         interpret(module, expected)
         tensors.run(module.operation, Lowering(target, type_table(module.context)))
         assert module.operation.verify()
         interpret(module, found)
-        # What follows takes it, capacities included.
-        lower(module, target)
+    same(found, expected)
+    compiled = graph.arrays()
+    pypto.compile(graph.text(target), platform=f"{target.name}sim")(*compiled)
+    same(compiled, expected)
+
+
+def same(found: list[numpy.ndarray], expected: list[numpy.ndarray]) -> None:
     for a, b in zip(expected, found, strict=True):
         numpy.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-3 * max(1.0, float(numpy.max(numpy.abs(a), initial=0))))
