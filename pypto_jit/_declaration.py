@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pypto_jit.errors import DecoratorError, Span
 from pypto_jit.runtime.arguments import row_major
 from pypto_jit.runtime.binding import Parameter
-from pypto_jit.signature import TensorSpec
+from pypto_jit.signature import TensorSpec, known_extents, named_extents
 
 if TYPE_CHECKING:
     from pypto_jit.language.parameters import Declaration
@@ -107,7 +107,8 @@ def declared_parameters(function: FunctionType) -> list[Parameter]:
 def _parameter(name: str, keyword_only: bool, declared: Declaration) -> Parameter:
     spec = None
     if declared.shape is not None and declared.dtype is not None:
-        spec = TensorSpec(declared.shape, declared.dtype, row_major(declared.shape))
+        shape = known_extents(declared.shape)
+        spec = TensorSpec(shape, declared.dtype, row_major(shape), named_extents(declared.shape))
     return Parameter(
         name,
         keyword_only,
@@ -117,4 +118,5 @@ def _parameter(name: str, keyword_only: bool, declared: Declaration) -> Paramete
         dtype=declared.dtype if declared.kind == "scalar" else None,
         runtime=declared.runtime,
         declared=spec,
+        dims=spec.dims if spec is not None else (),
     )

@@ -27,6 +27,7 @@ from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocato
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.binding import Binder, BoundCall
 from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, HotPaths, constant_guard
+from pypto_jit.runtime.extents import dynamic_allocator, resolve
 from pypto_jit.runtime.launch import OverlappingInputs, as_array, check_autograd, launch, separated
 from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 from pypto_jit.targets import BY_NAME
@@ -180,11 +181,7 @@ class JitFunction:
             returns=program.returns,
             parallel=program.parallel,
             sees_torch=door is not None,
-            allocators=tuple(
-                (info.name, allocator(info.spec, library))
-                for info, (_, kind) in zip(program.tensors, kinds, strict=True)
-                if kind == ALLOCATED and isinstance(info.spec, TensorSpec)
-            ),
+            allocators=_allocators(program.tensors, kinds, library),
             threads=self._config.thread_limit,
             scalars=tuple(info.name for info in program.scalars),
         )
@@ -340,13 +337,37 @@ def _complete(
     """
     values: dict[str, Any] = {}
     arguments = []
+    extents = call.extents
     for info in tensors:
         assert isinstance(info.spec, TensorSpec)
         # What a kernel computes and returns is no parameter of its signature.
         value = call.values.get(info.name, given.get(info.name, OMITTED))
-        values[info.name] = allocator(info.spec, call.library)() if value is OMITTED else value
+        if value is OMITTED:
+            value = allocator(info.spec, call.library, resolve(info.name, info.spec, extents))()
+        values[info.name] = value
         arguments.append(call.tensors.get(info.name) or tensor_argument(info.spec, call.library))
     return values, arguments
+
+
+def _allocators(
+    tensors: Sequence[ParamInfo], kinds: Sequence[tuple[str, str]], library: str
+) -> tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...]:
+    """Name of each output that is left out, what allocates it, and the tensors that tell its extents."""
+    known = {
+        info.name: info.spec
+        for info, (_, kind) in zip(tensors, kinds, strict=True)
+        if kind != ALLOCATED and isinstance(info.spec, TensorSpec) and info.spec.dims
+    }
+    made = []
+    for info, (_, kind) in zip(tensors, kinds, strict=True):
+        if kind != ALLOCATED or not isinstance(info.spec, TensorSpec):
+            continue
+        if info.spec.dims:
+            make = dynamic_allocator(info.spec, library, list(known.values()))
+            made.append((info.name, make, tuple(known)))
+        else:
+            made.append((info.name, allocator(info.spec, library), ()))
+    return tuple(made)
 
 
 class _blaming_the_caller:

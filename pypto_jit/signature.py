@@ -2,10 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pypto_jit.dtypes import BF16, FP16, FP32, DType
-from pypto_jit.errors import PyptoError, Span
+from pypto_jit.errors import DecoratorError, PyptoError, Span
+
+
+@dataclass(frozen=True)
+class DynVar:
+    """``pl.dynamic(name)``: an extent that is only known at run time, as ``factor * name + offset``.
+
+    Written in a shape, where one name stands for one number in all tensors of a call: ``M``, ``M * 2``, ``M + 1``.
+
+    Raises:
+        DecoratorError: arithmetic that is no positive multiple of the name plus a constant.
+    """
+
+    name: str
+    factor: int = 1
+    offset: int = 0
+
+    def __mul__(self, other: object) -> DynVar:
+        if type(other) is not int or other < 1:
+            raise self._refused("*", other)
+        return DynVar(self.name, self.factor * other, self.offset * other)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: object) -> DynVar:
+        if type(other) is not int:
+            raise self._refused("+", other)
+        return DynVar(self.name, self.factor, self.offset + other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: object) -> DynVar:
+        if type(other) is not int:
+            raise self._refused("-", other)
+        return self + -other
+
+    def _refused(self, symbol: str, other: object) -> DecoratorError:
+        return DecoratorError(
+            "a dynamic dimension is a positive multiple of one name, plus a constant",
+            found=f"{self} {symbol} {other}",
+            expected=f"such as {self.name} * 2, or {self.name} + 1",
+        )
+
+    def __index__(self) -> int:
+        raise DecoratorError(
+            f"the value of {self} is only known when the kernel runs",
+            hint="in the kernel, take the extent from a tensor: x.shape[axis]",
+        )
+
+    def value(self, number: int) -> int:
+        """The extent where the name stands for a number."""
+        return self.factor * number + self.offset
+
+    def solve(self, extent: int) -> int | None:
+        """The number that the name stands for, of an extent; None where there is none."""
+        number, rest = divmod(extent - self.offset, self.factor)
+        return number if not rest and number >= 0 else None
+
+    def __str__(self) -> str:
+        text = self.name if self.factor == 1 else f"{self.name} * {self.factor}"
+        return text if not self.offset else f"{text} {'+' if self.offset > 0 else '-'} {abs(self.offset)}"
+
+    __repr__ = __str__
+
+
+Dimension = int | DynVar
 
 
 @dataclass(frozen=True)
@@ -13,15 +79,35 @@ class TensorSpec:
     """A tensor argument as a specialization sees it.
 
     Attributes:
-        shape: extents.
+        shape: extents; -1 where only known at run time.
         dtype: element type.
         strides: in elements; -1 where the kernel reads the stride at run time. A contiguous tensor has its row-major
-            strides here; any other has -1 for each dimension longer than one, except a unit innermost stride.
+            strides here, -1 where they depend on an extent that is not known; any other has -1 for each dimension
+            longer than one, except a unit innermost stride.
+        dims: of each dimension, the name of an extent of -1, and None for the others; empty where all are known.
     """
 
     shape: tuple[int, ...]
     dtype: DType
     strides: tuple[int, ...]
+    dims: tuple[DynVar | None, ...] = ()
+
+    @property
+    def shown(self) -> list[Dimension]:
+        """The shape as its author would write it."""
+        dims = self.dims or (None,) * len(self.shape)
+        return [extent if dim is None else dim for dim, extent in zip(dims, self.shape, strict=True)]
+
+
+def known_extents(shape: Iterable[Dimension]) -> tuple[int, ...]:
+    """A declared shape with -1 for what is only known at run time."""
+    return tuple(-1 if isinstance(extent, DynVar) else extent for extent in shape)
+
+
+def named_extents(shape: Iterable[Dimension]) -> tuple[DynVar | None, ...]:
+    """Of a declared shape, what is only known at run time; empty where all of it is known."""
+    dims = tuple(extent if isinstance(extent, DynVar) else None for extent in shape)
+    return dims if any(dims) else ()
 
 
 @dataclass(frozen=True)

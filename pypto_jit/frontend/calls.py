@@ -16,7 +16,7 @@ from pypto_jit.language.functions import TASKS, FunctionType, role_of
 from pypto_jit.language.parameters import Declaration, check_argument, declarations, definition_span
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.values import Tensor, Tile
-from pypto_jit.signature import Constant, TensorSpec
+from pypto_jit.signature import Constant, DynVar, TensorSpec
 
 
 def kernel_of(callee: Any) -> PlainFunction | None:
@@ -108,7 +108,7 @@ def _bind(
         if name in bound.arguments:
             bound.arguments[name] = _argument(builder, kernel, name, declaration, bound.arguments[name])
         elif declaration.direction == "out":
-            bound.arguments[name] = _workspace(builder, kernel, name, declaration)
+            bound.arguments[name] = _workspace(builder, kernel, name, declared, bound.arguments)
         else:
             raise ArgumentError(f"{kernel.__name__}() misses '{name}'", span=builder.span(), expected=shown)
     # In the order of the parameters, whichever were left out.
@@ -137,14 +137,42 @@ def _argument(builder: Builder, kernel: PlainFunction, name: str, declaration: D
     return value
 
 
-def _workspace(builder: Builder, kernel: PlainFunction, name: str, declaration: Declaration) -> Any:
+def _workspace(
+    builder: Builder,
+    kernel: PlainFunction,
+    name: str,
+    declared: Mapping[str, Declaration],
+    arguments: Mapping[str, Any],
+) -> Any:
+    """An output that a call leaves out: a new tensor, of the shape that its parameter declares."""
+    declaration = declared[name]
     if declaration.shape is None or declaration.dtype is None:
         raise ArgumentError(
             f"{kernel.__name__}() misses '{name}', whose shape is not declared",
             span=builder.span(),
             hint=f"pass a tensor, or declare it: {name}: pl.Out[pl.Tensor[[rows, columns], pl.FP32]]",
         )
-    return builder.create_tensor(declaration.shape, declaration.dtype, None)
+    shape = [
+        _extent(builder, name, extent, declared, arguments) if isinstance(extent, DynVar) else extent
+        for extent in declaration.shape
+    ]
+    return builder.create_tensor(shape, declaration.dtype, None)
+
+
+def _extent(
+    builder: Builder, name: str, dim: DynVar, declared: Mapping[str, Declaration], arguments: Mapping[str, Any]
+) -> int | Scalar:
+    """An extent of a tensor that a call leaves out, by its name from the tensors that it gives."""
+    for other, value in arguments.items():
+        for axis, same in enumerate(declared[other].shape or ()):
+            if isinstance(value, Tensor) and isinstance(same, DynVar) and (same.name, same.factor) == (dim.name, 1):
+                return (value.shape[axis] - same.offset) * dim.factor + dim.offset
+    raise ArgumentError(
+        f"'{name}' is left out, and no tensor of the call tells its extent {dim.name}",
+        span=builder.span(),
+        found=f"{name}: {list(declared[name].shape or ())}",
+        hint=f"pass {name}",
+    )
 
 
 # Directions

@@ -26,7 +26,7 @@ from pypto_jit.language.reads import Read, collect_reads
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.tracing import CURRENT
 from pypto_jit.language.values import Tensor
-from pypto_jit.signature import Constant, ParamInfo, ScalarSpec, TensorSpec
+from pypto_jit.signature import Constant, ParamInfo, ScalarSpec, TensorSpec, known_extents
 from pypto_jit.targets import Target
 
 # What a parameter is given; None for an output that the call leaves out.
@@ -166,7 +166,8 @@ class _Session:
         declared = self._declared[name]
         if declared.shape is None or declared.dtype is None:
             return None
-        return TensorType(declared.shape, declared.dtype, row_major_strides(declared.shape))
+        shape = known_extents(declared.shape)
+        return TensorType(shape, declared.dtype, row_major_strides(shape))
 
     def _call(self, kernel: Callable[..., Any]) -> Any:
         positional, keywords = [], {}

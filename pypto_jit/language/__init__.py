@@ -27,7 +27,7 @@ from pypto_jit.dtypes import (
 )
 from pypto_jit.language import arrays as array
 from pypto_jit.language import system, tasks, tensor, tensors, tile
-from pypto_jit.language.annotations import InOut, Out, constexpr
+from pypto_jit.language.annotations import InOut, Out, constexpr, dynamic
 from pypto_jit.language.arrays import Array
 from pypto_jit.language.control import cond, parallel, pipeline, range, unroll, while_, yield_
 from pypto_jit.language.expressions import reduce
@@ -39,7 +39,7 @@ from pypto_jit.language.scalars import Scalar, fold
 from pypto_jit.language.statics import const, static_assert, static_print
 from pypto_jit.language.tensor_level import expand, layer_norm, mean, rms_norm, sum
 from pypto_jit.language.values import Tensor, Tile
-from pypto_jit.signature import RUNTIME
+from pypto_jit.signature import RUNTIME, DynVar
 from pypto_jit.targets import Space
 
 
@@ -114,6 +114,7 @@ __all__ = [
     "Array",
     "AtomicType",
     "DType",
+    "DynVar",
     "FunctionType",
     "InOut",
     "Mem",
@@ -128,6 +129,7 @@ __all__ = [
     "cond",
     "const",
     "constexpr",
+    "dynamic",
     "expand",
     "fillpad_expand",
     "fillpad_inplace",

@@ -8,6 +8,7 @@ from typing import Any
 
 from pypto_jit.dtypes import ALL, BOOL, INDEX, DType
 from pypto_jit.errors import DecoratorError
+from pypto_jit.signature import Dimension, DynVar, known_extents
 from pypto_jit.targets import Space
 
 
@@ -15,7 +16,7 @@ from pypto_jit.targets import Space
 class TensorAnnotation:
     """``pl.Tensor[[d0, d1], dtype]``: a tensor of exactly this shape and dtype (None: the argument's)."""
 
-    shape: tuple[int, ...] | None = None
+    shape: tuple[Dimension, ...] | None = None
     dtype: DType | None = None
 
     def __repr__(self) -> str:
@@ -65,8 +66,28 @@ class DirectionAnnotation:
 constexpr = Constexpr()
 
 
-def parse_item(name: str, item: Any) -> tuple[tuple[int, ...], DType, tuple[Any, ...]]:
+def dynamic(name: str) -> DynVar:
+    """A dimension that is only known when the kernel is called: ``M = pl.dynamic("M")``.
+
+    In annotations, ``pl.Tensor[[M, 64], pl.FP32]``, and in ``x.bind_dynamic(axis, M)``. One compiled kernel serves all
+    extents; one name in several tensors means equal extents, which every call checks. ``M * 2`` and ``M + 1`` are
+    dimensions as well.
+
+    Raises:
+        DecoratorError: it is no name.
+    """
+    if not isinstance(name, str) or not name.isidentifier():
+        raise DecoratorError("pl.dynamic(...) takes a name", found=repr(name), expected='such as pl.dynamic("M")')
+    return DynVar(name)
+
+
+def parse_item(name: str, item: Any, dynamic: bool = False) -> tuple[tuple[Dimension, ...], DType, tuple[Any, ...]]:
     """What stands in the brackets of ``pl.Tensor[...]`` or ``pl.Tile[...]``: shape, dtype, and the rest.
+
+    Args:
+        name: Tensor or Tile.
+        item: what stands there.
+        dynamic: whether extents may be names.
 
     Raises:
         DecoratorError: it is not a list of extents followed by a dtype.
@@ -77,11 +98,17 @@ def parse_item(name: str, item: Any) -> tuple[tuple[int, ...], DType, tuple[Any,
     shape, dtype, *rest = item
     if not isinstance(shape, (list, tuple)):
         raise DecoratorError(f"the shape of pl.{name}[...] is a list of extents", found=shape, expected=expected)
+    if not dynamic and any(isinstance(extent, DynVar) for extent in shape):
+        raise DecoratorError(
+            f"the shape of pl.{name}[...] is known while compiling",
+            found=list(shape),
+            hint="a tile has a fixed shape, and a valid_shape that may vary",
+        )
     try:
-        extents = tuple(operator.index(extent) for extent in shape)
+        extents = tuple(e if isinstance(e, DynVar) else operator.index(e) for e in shape)
     except TypeError:
         raise DecoratorError(f"the extents of pl.{name}[...] are integers", found=shape, expected=expected) from None
-    if any(extent < 0 for extent in extents):
+    if any(isinstance(extent, int) and extent < 0 for extent in extents):
         raise DecoratorError(f"an extent of pl.{name}[...] is negative", found=list(extents))
     if dtype not in ALL:
         listed = ", ".join(f"pl.{known}" for known in ALL)
@@ -91,7 +118,7 @@ def parse_item(name: str, item: Any) -> tuple[tuple[int, ...], DType, tuple[Any,
 
 def tensor_annotation(item: Any) -> TensorAnnotation:
     """The value of ``pl.Tensor[item]``."""
-    shape, dtype, rest = parse_item("Tensor", item)
+    shape, dtype, rest = parse_item("Tensor", item, dynamic=True)
     if rest:
         raise DecoratorError("pl.Tensor[...] takes a shape and a dtype", found=rest, hint="layouts are the compiler's")
     return TensorAnnotation(shape, dtype)
@@ -102,7 +129,7 @@ def tile_annotation(item: Any) -> TileAnnotation:
     shape, dtype, rest = parse_item("Tile", item)
     if len(rest) > 1 or (rest and not isinstance(rest[0], Space)):
         raise DecoratorError("pl.Tile[...] takes a shape, a dtype and a memory", found=rest, expected="pl.Mem.Vec")
-    return TileAnnotation(shape, dtype, rest[0] if rest else None)
+    return TileAnnotation(known_extents(shape), dtype, rest[0] if rest else None)
 
 
 def scalar_annotation(dtype: Any) -> ScalarAnnotation:

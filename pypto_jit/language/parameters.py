@@ -21,7 +21,7 @@ from pypto_jit.language.annotations import (
 from pypto_jit.language.location import user_span
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.values import Tile
-from pypto_jit.signature import Constant, Runtime, ScalarSpec, TensorSpec
+from pypto_jit.signature import Constant, Dimension, DynVar, Runtime, ScalarSpec, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Declaration:
 
     Attributes:
         direction: ``in``, ``out``, ``inout``; None where nothing says so.
-        shape, dtype: None where they are the argument's; a scalar has a dtype alone.
+        shape, dtype: None where they are the argument's; a scalar has a dtype alone. An extent may be a name.
         kind: ``tensor``, ``constant``, ``scalar``, or None for any.
         runtime: whether it is a scalar that is never specialized on.
     """
 
     direction: str | None = None
-    shape: tuple[int, ...] | None = None
+    shape: tuple[Dimension, ...] | None = None
     dtype: DType | None = None
     kind: str | None = None
     runtime: bool = False
@@ -135,11 +135,18 @@ def check_argument(name: str, declaration: Declaration, argument: TensorSpec | S
             found=argument.dtype,
             expected=declaration.dtype,
         )
-    if declaration.shape is not None and argument.shape != declaration.shape:
+    if declaration.shape is not None and not _fits(argument.shape, declaration.shape):
         what = "rank" if len(argument.shape) != len(declaration.shape) else "shape"
         raise ArgumentError(
             f"'{name}' has another {what} than declared",
             span=user_span(),
-            found=list(argument.shape),
+            found=argument.shown,
             expected=list(declaration.shape),
         )
+
+
+def _fits(shape: tuple[int, ...], declared: tuple[Dimension, ...]) -> bool:
+    """Whether extents are those declared; a name stands for any."""
+    return len(shape) == len(declared) and all(
+        isinstance(expected, DynVar) or extent == expected for extent, expected in zip(shape, declared, strict=True)
+    )

@@ -308,6 +308,26 @@ def view(x: Tensor, shape: Any = None, valid_shape: Any = None, *, layout: Any =
 
 
 @checked
+def dim(x: Tensor, axis: Any) -> int | Scalar:
+    """The extent of a dimension of a tensor: an int, or a traced scalar where it is only known at run time.
+
+    Args:
+        x: a tensor.
+        axis: an int; negative ones count from the last dimension.
+
+    Raises:
+        ShapeError: the tensor has no such dimension.
+    """
+    extents = _tensor("dim", x).shape
+    number = integer(axis, "the axis of dim")
+    if not -len(extents) <= number < len(extents):
+        raise ShapeError(
+            f"{_named(x)} has no dimension {number}", span=here(), found=number, expected=f"below {len(extents)}"
+        )
+    return extents[number]
+
+
+@checked
 def no_dep(x: Tensor) -> Tensor:
     """The tensor itself: what touches its data stays in order all the same."""
     return _tensor("no_dep", x)
@@ -325,4 +345,4 @@ def _tensor(name: str, x: Any) -> Tensor:
     return x
 
 
-__all__ = ["create_tensor", "dump_tag", "no_dep", "view"]
+__all__ = ["create_tensor", "dim", "dump_tag", "no_dep", "view"]

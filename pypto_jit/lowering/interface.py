@@ -20,7 +20,7 @@ from pypto_jit.errors import AssemblyError
 from pypto_jit.lowering.attributes import KERNEL, TENSOR, described_arguments, parameters, text
 from pypto_jit.lowering.chains import root_of
 from pypto_jit.lowering.tree import constant, is_flagged
-from pypto_jit.signature import ParamInfo, ScalarSpec, TensorSpec
+from pypto_jit.signature import DynVar, ParamInfo, ScalarSpec, TensorSpec
 
 _TRACED = frozenset({"func.return", "scf.for", "scf.while", "scf.if", "scf.yield", "scf.condition"})
 
@@ -59,13 +59,17 @@ def traced_interface(module: ir.Module) -> tuple[ParamInfo, ...]:
         if kind is None:
             infos.append(ParamInfo(name, "in", _scalar_spec(name, argument.type, found[0])))
             continue
-        if not isinstance(kind, TensorType) or DYNAMIC in kind.shape:
-            raise AssemblyError(
-                f"'{name}' is no tensor of a known shape", span=span_of(found[0].location), found=str(argument.type)
-            )
-        spec = TensorSpec(kind.shape, kind.dtype, kind.strides)
+        if not isinstance(kind, TensorType):
+            raise AssemblyError(f"'{name}' is no tensor", span=span_of(found[0].location), found=str(argument.type))
+        spec = TensorSpec(kind.shape, kind.dtype, kind.strides, _own_names(name, kind.shape))
         infos.append(ParamInfo(name, _direction(argument in loaded, argument in stored), spec))
     return tuple(infos)
+
+
+def _own_names(name: str, shape: Sequence[int]) -> tuple[DynVar | None, ...]:
+    """Names for the extents that are read at run time: the text does not tell which of them are equal."""
+    dims = tuple(DynVar(f"{name}_dim{axis}") if extent == DYNAMIC else None for axis, extent in enumerate(shape))
+    return dims if any(dims) else ()
 
 
 def _check_operations(function: ir.Operation) -> None:
@@ -210,17 +214,22 @@ def _parameters(function: ir.Operation) -> Iterable[tuple[str, bool, bool, Tenso
     loaded: set[ir.Value] = set()
     stored: set[ir.Value] = set()
     said = {a: d[TENSOR] for a, d in zip(block.arguments, described, strict=True) if TENSOR in d}
-    specs.update((argument, _said_spec(argument, attribute)) for argument, attribute in said.items())
+    names = {
+        a: ir.StringAttr(d["pypto.argument"]).value
+        for a, d in zip(block.arguments, described, strict=True)
+        if "pypto.argument" in d
+    }
+    specs.update((a, _said_spec(a, attribute, names.get(a, ""))) for a, attribute in said.items())
     for op in _walk(function):
         if op.name == "pto.make_tensor_view":
             tensor = op.operands[0]
             tensor_of[op.results[0]] = tensor
             if tensor in said:
                 continue
-            spec = _view_spec(op)
+            spec = _view_spec(op, names.get(tensor, ""))
             if specs.setdefault(tensor, spec) != spec:
                 raise AssemblyError("a tensor has one shape", span=span_of(op.location), found=str(spec))
-            _check_strides(op, block, described)
+            _check_read(op, block, described)
         elif op.name == "pto.partition_view" and op.operands[0] in tensor_of:
             tensor_of[op.results[0]] = tensor_of[op.operands[0]]
         elif op.name == "pto.load_scalar":
@@ -245,46 +254,46 @@ def _parameters(function: ir.Operation) -> Iterable[tuple[str, bool, bool, Tenso
             )
 
 
-def _said_spec(argument: ir.Value, attribute: ir.Attribute) -> TensorSpec:
+def _said_spec(argument: ir.Value, attribute: ir.Attribute, name: str) -> TensorSpec:
     pointer = parse_type(str(argument.type))
     assert isinstance(pointer, PointerType)
     try:
         shape, strides = (tuple(ir.DenseI64ArrayAttr(side)) for side in ir.ArrayAttr(attribute))
     except ValueError:
         raise AssemblyError("pypto.tensor is extents and strides", found=str(attribute)) from None
-    return TensorSpec(shape, pointer.dtype, strides)
+    return TensorSpec(shape, pointer.dtype, strides, _own_names(name, shape))
 
 
-def _view_spec(op: ir.Operation) -> TensorSpec:
+def _view_spec(op: ir.Operation, name: str) -> TensorSpec:
     kind = parse_type(str(op.results[0].type))
     pointer = parse_type(str(op.operands[0].type))
     assert isinstance(kind, TensorViewType)
     assert isinstance(pointer, PointerType)
     rank = len(kind.shape)
-    shape = tuple(constant(value) for value in list(op.operands)[1 : 1 + rank])
-    if None in shape:
-        raise AssemblyError("the extents of a tensor are constants", span=span_of(op.location), found=str(kind))
-    extents = tuple(extent for extent in shape if extent is not None)
+    shape = [constant(value) for value in list(op.operands)[1 : 1 + rank]]
+    extents = tuple(DYNAMIC if extent is None else extent for extent in shape)
     strides = [constant(value) for value in list(op.operands)[1 + rank :]]
-    return TensorSpec(extents, pointer.dtype, _strides(extents, strides))
+    return TensorSpec(extents, pointer.dtype, _strides(extents, strides), _own_names(name, extents))
 
 
-def _check_strides(op: ir.Operation, block: ir.Block, described: Sequence[ir.DictAttr]) -> None:
-    """A stride that is read at run time is the argument that stands for it."""
+def _check_read(op: ir.Operation, block: ir.Block, described: Sequence[ir.DictAttr]) -> None:
+    """An extent or a stride that is read at run time is the argument that stands for it."""
     about = dict(zip(block.arguments, described, strict=True))
     operands = list(op.operands)
-    tensor, strides = operands[0], operands[1 + (len(operands) - 1) // 2 :]
-    for axis, stride in enumerate(strides):
-        if constant(stride) is not None:
+    tensor, rank = operands[0], (len(operands) - 1) // 2
+    for position, value in enumerate(operands[1:]):
+        if constant(value) is not None:
             continue
-        attributes = about.get(stride, {})
-        place = list(ir.ArrayAttr(attributes["pypto.stride"])) if "pypto.stride" in attributes else []
+        what, axis = ("extent" if position < rank else "stride"), position % rank
+        attribute = "pypto.dim" if what == "extent" else "pypto.stride"
+        attributes = about.get(value, {})
+        place = list(ir.ArrayAttr(attributes[attribute])) if attribute in attributes else []
         named = [ir.StringAttr(place[0]).value, ir.IntegerAttr(place[1]).value] if place else []
         if named != [ir.StringAttr(about[tensor]["pypto.argument"]).value, axis]:
             raise AssemblyError(
-                "the stride of a tensor is a constant, or what its '// pypto:' comment says",
+                f"the {what} of a tensor is a constant, or what its '// pypto:' comment says",
                 span=span_of(op.location),
-                found=f"stride {axis} of {tensor.type}",
+                found=f"{what} {axis} of {tensor.type}",
             )
 
 

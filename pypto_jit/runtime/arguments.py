@@ -18,7 +18,7 @@ import torch
 
 from pypto_jit.dtypes import ALL, DType
 from pypto_jit.errors import ArgumentError
-from pypto_jit.signature import TensorSpec
+from pypto_jit.signature import DynVar, TensorSpec
 
 
 class Omitted:
@@ -34,6 +34,8 @@ TORCH = "torch"
 SUBCLASS = "subclass"
 NUMPY = "numpy"
 FOREIGN = "foreign"
+
+Dims = tuple[DynVar | None, ...]
 
 _TORCH_TYPES = (torch.Tensor, torch.nn.Parameter)
 _BY_TORCH: dict[torch.dtype, DType] = {getattr(torch, dtype.torch): dtype for dtype in ALL}
@@ -51,12 +53,14 @@ class TensorArgument:
             (`NUMPY`), another library's (`FOREIGN`).
         number: the same for equal specifications and for no others; quicker to hash.
         plain: whether torch sees the very values that memory holds.
+        shape: its extents, all of them known; those of the specification where that knows them.
     """
 
     spec: TensorSpec
     kind: str
     number: int
     plain: bool = True
+    shape: tuple[int, ...] = ()
 
 
 @cache
@@ -68,9 +72,11 @@ _numbers = itertools.count()
 
 
 @lru_cache(maxsize=4096)
-def tensor_argument(spec: TensorSpec, kind: str, plain: bool = True) -> TensorArgument:
-    """What a call knows of a tensor with this specification."""
-    return TensorArgument(spec, kind, _number(spec), plain)
+def tensor_argument(
+    spec: TensorSpec, kind: str, plain: bool = True, shape: tuple[int, ...] | None = None
+) -> TensorArgument:
+    """What a call knows of a tensor with this specification; its extents, where the specification has not all."""
+    return TensorArgument(spec, kind, _number(spec), plain, spec.shape if shape is None else shape)
 
 
 def is_tensor(value: Any) -> bool:
@@ -99,25 +105,62 @@ def canonical_spec(shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in elements of a contiguous tensor."""
+    """Strides in elements of a contiguous tensor; -1 where they depend on an extent of -1."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
-        step *= extent
+        step = -1 if -1 in (step, extent) else step * extent
     return tuple(reversed(strides))
 
 
-def inspect_tensor(name: str, value: Any) -> TensorArgument:
+@lru_cache(maxsize=4096)
+def dynamic_spec(
+    shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...], dims: tuple[DynVar | None, ...]
+) -> TensorSpec:
+    """The specification of a tensor some of whose extents a kernel reads when it runs.
+
+    Its strides are those of contiguous tensors as far as these are known, if they are the tensor's in every dimension
+    longer than one; otherwise -1, except for a unit innermost stride.
+
+    Args:
+        shape, strides: of the tensor.
+        dtype: of its elements.
+        dims: of each dimension the name, or None where its extent is part of the specialization.
+    """
+    known = tuple(-1 if dim else extent for dim, extent in zip(dims, shape, strict=True))
+    expected = row_major(known)
+    if 0 in shape or all(
+        e <= 1 or pattern in (-1, stride) for e, pattern, stride in zip(shape, expected, strides, strict=True)
+    ):
+        return TensorSpec(known, dtype, expected, dims)
+    last = len(shape) - 1
+    unit = shape[last] <= 1 or strides[last] == 1
+    return TensorSpec(known, dtype, (*([-1] * last), 1 if unit else -1), dims)
+
+
+def inspect_tensor(name: str, value: Any, dims: Dims = ()) -> TensorArgument:
     """The specification of a tensor argument.
+
+    Args:
+        name: of the parameter.
+        value: the tensor.
+        dims: of each dimension, what names its extent if that is not to be part of the specialization; not looked at
+            where the tensor has another rank.
 
     Raises:
         ArgumentError: no kernel can take it: its device, dtype or layout; it is fake; it lies unaligned in memory.
     """
     if isinstance(value, torch.Tensor):
-        return _inspect_torch(name, value)
+        return _inspect_torch(name, value, dims)
     if isinstance(value, numpy.ndarray):
-        return _inspect_numpy(name, value)
-    return _inspect_foreign(name, value)
+        return _inspect_numpy(name, value, dims)
+    return _inspect_foreign(name, value, dims)
+
+
+def _spec(shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...], dims: Dims) -> TensorSpec:
+    if any(dims) and len(dims) == len(shape):
+        return dynamic_spec(shape, dtype, strides, dims)
+    return canonical_spec(shape, dtype, strides)
 
 
 @cache
@@ -130,14 +173,14 @@ def _plain_key_sets() -> frozenset[int]:
     return frozenset(torch._C._dispatch_keys(tensor).raw_repr() for tensor in (ordinary, frozen))
 
 
-def _inspect_torch(name: str, value: torch.Tensor) -> TensorArgument:
+def _inspect_torch(name: str, value: torch.Tensor, dims: Dims) -> TensorArgument:
     plain = torch._C._dispatch_keys(value).raw_repr() in _plain_key_sets()
     kind = TORCH if type(value) in _TORCH_TYPES else SUBCLASS
     if not plain:
         _check_backing(name, value)
         # A negative view is passed as a copy with its signs applied, whose strides may be others.
         value = value.resolve_neg()
-    argument = _torch_argument(value.shape, value.dtype, value.stride(), kind, plain)
+    argument = _torch_argument(value.shape, value.dtype, value.stride(), kind, plain, dims)
     if argument is None:
         raise _bad_dtype(name, value.dtype, _nearest(name, value))
     size = argument.spec.dtype.bytes
@@ -148,10 +191,10 @@ def _inspect_torch(name: str, value: torch.Tensor) -> TensorArgument:
 
 @lru_cache(maxsize=4096)
 def _torch_argument(
-    shape: tuple[int, ...], dtype: torch.dtype, strides: tuple[int, ...], kind: str, plain: bool
+    shape: tuple[int, ...], dtype: torch.dtype, strides: tuple[int, ...], kind: str, plain: bool, dims: Dims
 ) -> TensorArgument | None:
-    known = _BY_TORCH.get(dtype)
-    return None if known is None else tensor_argument(canonical_spec(tuple(shape), known, strides), kind, plain)
+    known, shape = _BY_TORCH.get(dtype), tuple(shape)
+    return None if known is None else tensor_argument(_spec(shape, known, strides, dims), kind, plain, shape)
 
 
 def _nearest(name: str, value: torch.Tensor) -> str:
@@ -184,7 +227,7 @@ def _check_backing(name: str, value: torch.Tensor) -> None:
         )
 
 
-def _inspect_numpy(name: str, value: numpy.ndarray) -> TensorArgument:
+def _inspect_numpy(name: str, value: numpy.ndarray, dims: Dims) -> TensorArgument:
     dtype = _BY_NUMPY.get(value.dtype)
     if dtype is None:
         raise _bad_dtype(name, value.dtype, f"{name}.astype('float32')")
@@ -192,10 +235,10 @@ def _inspect_numpy(name: str, value: numpy.ndarray) -> TensorArgument:
         raise ArgumentError(f"the strides of '{name}' are no multiples of its element size", found=value.strides)
     _check_alignment(name, value.ctypes.data, dtype, value.size)
     strides = tuple(stride // dtype.bytes for stride in value.strides)
-    return tensor_argument(canonical_spec(value.shape, dtype, strides), NUMPY)
+    return tensor_argument(_spec(value.shape, dtype, strides, dims), NUMPY, True, value.shape)
 
 
-def _inspect_foreign(name: str, value: Any) -> TensorArgument:
+def _inspect_foreign(name: str, value: Any, dims: Dims) -> TensorArgument:
     """Any other library's array, as torch sees it through DLPack."""
     try:
         viewed = torch.from_dlpack(value)
@@ -203,7 +246,8 @@ def _inspect_foreign(name: str, value: Any) -> TensorArgument:
         raise ArgumentError(
             f"'{name}' cannot be exchanged through DLPack: {error}", found=f"a {type(value).__qualname__}"
         ) from error
-    return tensor_argument(_inspect_torch(name, viewed).spec, FOREIGN)
+    argument = _inspect_torch(name, viewed, dims)
+    return tensor_argument(argument.spec, FOREIGN, True, argument.shape)
 
 
 def _bad_dtype(name: str, dtype: Any, hint: str) -> ArgumentError:
@@ -253,12 +297,14 @@ def constant_key(name: str, value: Any) -> Any:
 def describe(spec: TensorSpec) -> str:
     """A specification in the user's words."""
     strides = "" if spec.strides == row_major(spec.shape) else ", strided"
-    return f"[{', '.join(map(str, spec.shape))}] {spec.dtype.torch}{strides}"
+    return f"{spec.shown} {spec.dtype.torch}{strides}"
 
 
-def allocator(spec: TensorSpec, kind: str) -> Callable[[], Any]:
-    """What makes new, contiguous, uninitialized tensors of the library ``kind``."""
+def allocator(spec: TensorSpec, kind: str, shape: tuple[int, ...] | None = None) -> Callable[[], Any]:
+    """What makes new, contiguous, uninitialized tensors of the library ``kind``; of a shape that the specification
+    does not tell, if given."""
+    shape = spec.shape if shape is None else shape
     if kind == NUMPY:
-        return partial(numpy.empty, spec.shape, spec.dtype.numpy)
+        return partial(numpy.empty, shape, spec.dtype.numpy)
     # A third of what torch.empty takes.
-    return partial(torch.empty_strided, spec.shape, row_major(spec.shape), dtype=getattr(torch, spec.dtype.torch))
+    return partial(torch.empty_strided, shape, row_major(shape), dtype=getattr(torch, spec.dtype.torch))

@@ -22,8 +22,9 @@ from pypto_jit.runtime.arguments import (
     is_tensor,
     tensor_argument,
 )
+from pypto_jit.runtime.extents import numbers
 from pypto_jit.runtime.scalars import Number, scalar_dtype, scalar_value
-from pypto_jit.signature import Constant, Runtime, ScalarSpec, TensorSpec
+from pypto_jit.signature import Constant, DynVar, Runtime, ScalarSpec, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Parameter:
         dtype: of a scalar; None: that of the number given.
         runtime: whether it is a scalar that is never specialized on.
         declared: what a tensor is declared to be, where that is all of it.
+        dims: of each dimension of a tensor, what names its extent, if that is only known at run time.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Parameter:
     dtype: DType | None = None
     runtime: bool = False
     declared: TensorSpec | None = None
+    dims: tuple[DynVar | None, ...] = ()
 
 
 Argument = TensorSpec | ScalarSpec | Constant | None
@@ -87,8 +90,18 @@ class BoundCall:
     @property
     def writes_nothing(self) -> bool:
         """Whether the kernel declares outputs, and all were given and have no elements."""
-        specs = [self.arguments[name] for name in self.outputs]
-        return bool(specs) and all(isinstance(spec, TensorSpec) and 0 in spec.shape for spec in specs)
+        given = [self.tensors.get(name) for name in self.outputs]
+        return bool(given) and all(each is not None and 0 in each.shape for each in given)
+
+    def check_extents(self) -> None:
+        """Raise an ArgumentError where two extents of one name differ."""
+        if any(each.spec.dims for each in self.tensors.values()):
+            _ = self.extents
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """What each name of a dimension stands for, of the tensors that were given."""
+        return numbers((name, each.spec, each.shape) for name, each in self.tensors.items() if each.spec.dims)
 
     @property
     def library(self) -> str:
@@ -172,7 +185,9 @@ class Binder:
                 arguments[name] = Constant(value)
         named_values = {p.name: v for p, v in zip(self._parameters, values, strict=True)}
         outputs = tuple(p.name for p in self._parameters if p.written)
-        return BoundCall(named_values, tensors, scalars, arguments, outputs, fixed, tuple(key))
+        call = BoundCall(named_values, tensors, scalars, arguments, outputs, fixed, tuple(key))
+        call.check_extents()
+        return call
 
     def _surplus(self, count: int, named: Mapping[str, Any]) -> ArgumentError:
         if named:
@@ -195,7 +210,7 @@ class Binder:
             what = "constant" if parameter.kind == "constant" else "number"
             hint = f"pass {name}.item()" if getattr(value, "ndim", None) == 0 else None
             raise ArgumentError(f"'{name}' is a {what}, not a tensor", found=f"a {type(value).__qualname__}", hint=hint)
-        return inspect_tensor(name, value)
+        return inspect_tensor(name, value, parameter.dims)
 
     def _scalar(self, parameter: Parameter, value: Any) -> tuple[ScalarSpec, Number]:
         dtype = parameter.dtype or scalar_dtype(value) or INDEX

@@ -72,7 +72,7 @@ class HotPath:
         written: names of the tensors written.
         returns: which tensors a call returns, as in an artifact.
         parallel: whether the entry takes a thread count.
-        allocators: name of each allocated output, and what allocates it.
+        allocators: name of each allocated output, what allocates it, and the names of what that is given.
         sees_torch: whether the entry checks what DLPack hides of torch's tensors, and counts their versions up.
         threads: None: as many as torch uses.
     """
@@ -84,7 +84,7 @@ class HotPath:
     returns: Returns
     parallel: bool
     sees_torch: bool
-    allocators: tuple[tuple[str, Callable[[], Any]], ...] = ()
+    allocators: tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...] = ()
     threads: int | None = None
     scalars: tuple[str, ...] = ()
 
@@ -246,8 +246,8 @@ class GeneratedCaller:
     def _path(self, path: HotPath, source: _Source) -> list[str]:
         """The lines that try one path, and return where it fits."""
         # The parameter of an output that is left out keeps saying so, for the slow path.
-        local = {name: f"{self._prefix}new_{name}" for name, _ in path.allocators}
-        lines = [f"{local[name]} = {source.constant(allocator)}()" for name, allocator in path.allocators]
+        local = {name: f"{self._prefix}new_{name}" for name, _, _ in path.allocators}
+        lines = [f"{local[name]} = {source.constant(make)}({', '.join(of)})" for name, make, of in path.allocators]
         arguments = [*(local.get(name, name) for name, _ in path.tensors), *path.scalars]
         if path.parallel:
             arguments.append(str(path.threads) if path.threads else f"{source.constant(thread_count)}()")

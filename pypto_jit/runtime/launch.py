@@ -29,6 +29,7 @@ from pypto_jit.runtime.arguments import (
 )
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.caller import count_versions
+from pypto_jit.runtime.extents import Given, numbers, resolve
 from pypto_jit.runtime.scalars import Number, scalar_value
 from pypto_jit.runtime.threads import thread_count
 from pypto_jit.signature import Constant, ParamInfo, ScalarSpec, TensorSpec
@@ -115,16 +116,18 @@ def _check_writable(name: str, value: Any, argument: TensorArgument) -> None:
         )
     if isinstance(value, (torch.Tensor, numpy.ndarray)) and min(spec.strides, default=0) < 0:
         strides = value.stride() if isinstance(value, torch.Tensor) else [s // value.itemsize for s in value.strides]
-        if overlaps_itself(spec.shape, strides):
+        if overlaps_itself(argument.shape, strides):
             raise ArgumentError(
                 f"'{name}' is written, but several of its elements share memory",
-                found=f"shape {list(spec.shape)} with strides {list(strides)}",
+                found=f"shape {list(argument.shape)} with strides {list(strides)}",
                 hint=f"pass {name}.clone() or a new tensor" if isinstance(value, torch.Tensor) else "pass a copy",
             )
 
 
 def overlaps_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether two elements may share memory: a stride does not exceed the span of the dimensions of smaller stride."""
+    if 0 in shape:
+        return False
     longer = sorted((abs(stride), extent) for stride, extent in zip(strides, shape, strict=True) if extent > 1)
     span = 0
     for stride, extent in longer:
@@ -276,29 +279,44 @@ def call_program(
     values = [named[info.name] for info in infos]
     present = [value for value in values if value is not OMITTED]
     kind = NUMPY if present and all(isinstance(value, numpy.ndarray) for value in present) else TORCH
+    known: list[Given] = []
+    for info, value in zip(infos, values, strict=True):
+        if is_tensor(value):
+            argument = _inspect(info, value)
+            _check_fit(program, info, argument)
+            known.append((info.name, argument.spec, argument.shape))
+    extents = numbers(known)
     for index, info in enumerate(infos):
         assert isinstance(info.spec, TensorSpec)
         if values[index] is OMITTED and info.direction == "out":
-            values[index] = allocator(info.spec, kind)()
+            values[index] = allocator(info.spec, kind, resolve(info.name, info.spec, extents))()
         if not is_tensor(values[index]):
             found = None if values[index] is OMITTED else f"a {type(values[index]).__qualname__}"
             raise ArgumentError(f"'{info.name}' is missing or no tensor", found=found, expected=describe(info.spec))
-    arguments = [inspect_tensor(info.name, value) for info, value in zip(infos, values, strict=True)]
-    for info, argument in zip(infos, arguments, strict=True):
-        if argument.spec != info.spec:
-            raise ArgumentError(
-                f"'{info.name}' is not what kernel '{program.name}' was compiled for",
-                found=describe(argument.spec),
-                expected=describe(info.spec),  # type: ignore[arg-type]
-            )
+    arguments = [_inspect(info, value) for info, value in zip(infos, values, strict=True)]
     check_autograd([info.name for info in infos], values)
     try:
         launch(program, values, arguments, threads, scalars)
     except OverlappingInputs as overlap:
         copied = [overlap.copies.get(k, value) for k, value in enumerate(values)]
-        inspected = [inspect_tensor(i.name, v) for i, v in zip(infos, copied, strict=True)]
+        inspected = [_inspect(info, value) for info, value in zip(infos, copied, strict=True)]
         launch(program, copied, inspected, threads, scalars)
     return returned(program.returns, {info.name: value for info, value in zip(infos, values, strict=True)})
+
+
+def _inspect(info: ParamInfo, value: Any) -> TensorArgument:
+    assert isinstance(info.spec, TensorSpec)
+    return inspect_tensor(info.name, value, info.spec.dims)
+
+
+def _check_fit(program: CompiledProgram, info: ParamInfo, argument: TensorArgument) -> None:
+    assert isinstance(info.spec, TensorSpec)
+    if argument.spec != info.spec:
+        raise ArgumentError(
+            f"'{info.name}' is not what kernel '{program.name}' was compiled for",
+            found=describe(argument.spec),
+            expected=describe(info.spec),
+        )
 
 
 def _named(program: CompiledProgram, given: Sequence[Any]) -> dict[str, Any]:

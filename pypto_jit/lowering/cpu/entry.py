@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pypto_jit import abi
 from pypto_jit.abi import Binding
 from pypto_jit.lowering.cpu.door import DOOR_TEXT
+from pypto_jit.lowering.cpu.entry_extents import check_names
 from pypto_jit.lowering.cpu.entry_guards import CheckedTensor, EntryTensor, TensorGuards, overlaps
 from pypto_jit.lowering.cpu.entry_scalars import check_scalar
 from pypto_jit.lowering.cpu.llvm_text import LlvmText
@@ -211,6 +212,7 @@ def _body(
     threads, flags = _integer_arguments(text, count)
     guards = TensorGuards(text)
     loaded = [guards.tensor(index, tensor) for index, tensor in enumerate(tensors)]
+    check_names(text, [tensor.spec for tensor in tensors], [tensor.extents for tensor in loaded])
     numbers = [check_scalar(text, index, spec) for index, spec in enumerate(scalars, len(tensors))]
     resolved = text.value(f"and i64 {flags}, {abi.OVERLAP_RESOLVED}")
     unresolved = text.value(f"icmp eq i64 {resolved}, 0")
@@ -222,6 +224,9 @@ def _body(
     if all(0 in tensors[k].spec.shape for k in written):
         text.raw("  ret i32 0")
         return
+    empty = [loaded[k].empty for k in written if loaded[k].empty]
+    if len(empty) == len(written):
+        text.require(text.value(f"xor i1 {text.every(empty)}, true"), "done")
     pointers = _workspaces(text, workspaces)
     for operand, slot in frame.slots.items():
         kind, value = _operand_value(operand, loaded, numbers, pointers)

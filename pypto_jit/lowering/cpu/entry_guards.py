@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pypto_jit import abi
+from pypto_jit.lowering.cpu.entry_extents import Extents
 from pypto_jit.lowering.cpu.llvm_text import LlvmText
 from pypto_jit.signature import TensorSpec
 
@@ -31,13 +32,15 @@ class EntryTensor:
 
 @dataclass
 class CheckedTensor:
-    """The SSA values of one checked tensor argument: data, what was read of its shape and strides, memory range."""
+    """The SSA values of one checked tensor argument: data, what was read of its shape and strides, memory range, and
+    whether it has no elements, where it may have none."""
 
     data: str
     extents: list[str]
     strides: list[str]
     low: str
     high: str
+    empty: str = ""
 
 
 def _row_major(shape: tuple[int, ...]) -> list[int]:
@@ -76,14 +79,22 @@ class TensorGuards:
         shape = text.load("ptr", dltensor, abi.DLTENSOR_SHAPE) if spec.shape else "null"
         extents = [text.load("i64", shape, 8 * axis) for axis in range(len(spec.shape))]
         self._extents(extents, spec, failure)
+        if spec.dims:
+            return self._dynamic(dltensor, shape, Extents(text, spec, failure, extents), parameter.written)
         strides = self._strides(dltensor, spec, failure)
         if parameter.written:
             self._writable(extents, strides, spec, failure)
-        start = text.load("i64", dltensor, abi.DLTENSOR_DATA)
-        data = text.value(f"add i64 {start}, {text.load('i64', dltensor, abi.DLTENSOR_BYTE_OFFSET)}")
-        self._data(start, data, spec, failure)
+        data = self._data(dltensor, spec, failure, "true" if 0 in spec.shape else "false")
         low, high = self._range(data, extents, strides, spec)
-        return CheckedTensor(data, extents, strides, low, high)
+        return CheckedTensor(data, extents, strides, low, high, "true" if 0 in spec.shape else "")
+
+    def _dynamic(self, dltensor: str, shape: str, found: Extents, written: bool) -> CheckedTensor:
+        found.check(dltensor, shape)
+        if written:
+            found.check_writable()
+        data = self._data(dltensor, found.spec, found.failure, found.empty)
+        low, high = found.range(data)
+        return CheckedTensor(data, found.extents, found.strides, low, high, found.empty)
 
     def _header(self, dltensor: str, spec: TensorSpec, failure: str) -> None:
         text = self.text
@@ -161,15 +172,20 @@ class TensorGuards:
                     )
             text.require(text.value(f"icmp ult i64 {inner}, {sizes[axis]}"), failure)
 
-    def _data(self, start: str, data: str, spec: TensorSpec, failure: str) -> None:
-        if 0 in spec.shape:
-            return
+    def _data(self, dltensor: str, spec: TensorSpec, failure: str, empty: str) -> str:
+        """The address of the data, which an empty tensor may not have."""
         text = self.text
+        start = text.load("i64", dltensor, abi.DLTENSOR_DATA)
+        data = text.value(f"add i64 {start}, {text.load('i64', dltensor, abi.DLTENSOR_BYTE_OFFSET)}")
+        if empty == "true":
+            return data
         conditions = [text.value(f"icmp ne i64 {start}, 0")]
         if spec.dtype.bytes > 1:
             low_bits = text.value(f"and i64 {data}, {spec.dtype.bytes - 1}")
             conditions.append(text.value(f"icmp eq i64 {low_bits}, 0"))
-        text.require(text.every(conditions), failure)
+        sound = text.every(conditions)
+        text.require(sound if empty == "false" else text.any([empty, sound]), failure)
+        return data
 
     def _range(self, data: str, extents: list[str], strides: list[str], spec: TensorSpec) -> tuple[str, str]:
         """First byte, and the one after the last, of all elements."""

@@ -15,6 +15,7 @@ from pypto_jit.runtime.store.keys import Key
 from pypto_jit.runtime.store.location import FORMAT
 from pypto_jit.runtime.store.reads import Reads, collect_reads, digest_code, scope_of
 from pypto_jit.runtime.store.scope import UnguardableError
+from pypto_jit.runtime.store.serialization import encode_dims
 from pypto_jit.signature import Constant, ScalarSpec, TensorSpec
 
 _log = logging.getLogger("pypto_jit.cache")
@@ -120,7 +121,8 @@ def encode_arguments(arguments: Mapping[str, Argument], function: FunctionType) 
     scope, encoded = scope_of(function), []
     for name, argument in arguments.items():
         if isinstance(argument, TensorSpec):
-            encoded.append([name, list(argument.shape), argument.dtype.name, list(argument.strides)])
+            told = [list(argument.shape), argument.dtype.name, list(argument.strides), encode_dims(argument)]
+            encoded.append([name, *told])
         elif isinstance(argument, ScalarSpec):
             encoded.append([name, argument.dtype.name, argument.converts])
         else:

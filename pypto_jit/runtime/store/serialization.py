@@ -14,7 +14,7 @@ from pypto_jit.errors import Span
 from pypto_jit.options import CompileOptions, MemoryPlanner, OptimizationStrategy
 from pypto_jit.runtime.artifact import CompiledProgram
 from pypto_jit.runtime.store.files import DamagedError
-from pypto_jit.signature import Constant, ParamInfo, ScalarSpec, TensorSpec
+from pypto_jit.signature import Constant, DynVar, ParamInfo, ScalarSpec, TensorSpec
 
 SCHEMA = 2
 _SCALARS = {**BY_NAME, INDEX.name: INDEX, BOOL.name: BOOL}
@@ -155,10 +155,16 @@ def _encode_parameter(info: ParamInfo) -> dict[str, Any]:
 
 def _encode_spec(spec: TensorSpec | ScalarSpec | Constant) -> dict[str, Any]:
     if isinstance(spec, TensorSpec):
-        return {"shape": list(spec.shape), "dtype": spec.dtype.name, "strides": list(spec.strides)}
+        encoded = {"shape": list(spec.shape), "dtype": spec.dtype.name, "strides": list(spec.strides)}
+        return {**encoded, "dims": encode_dims(spec)} if spec.dims else encoded
     if isinstance(spec, ScalarSpec):
         return {"scalar": spec.dtype.name, "converts": spec.converts}
     return {"constant": _encode_constant(spec.value)}
+
+
+def encode_dims(spec: TensorSpec) -> list[list[Any] | None]:
+    """What names the extents of a specification, for JSON."""
+    return [None if dim is None else [dim.name, dim.factor, dim.offset] for dim in spec.dims]
 
 
 def _decode_parameter(entry: Mapping[str, Any], constants: Mapping[str, Any]) -> ParamInfo:
@@ -172,7 +178,10 @@ def _decode_parameter(entry: Mapping[str, Any], constants: Mapping[str, Any]) ->
         default = _decode_constant(entry["default"]) if "default" in entry else None
         return ParamInfo(name, direction, ScalarSpec(_SCALARS[entry["scalar"]], bool(entry["converts"])), default)
     shape, strides = (tuple(int(extent) for extent in entry[key]) for key in ("shape", "strides"))
-    return ParamInfo(name, direction, TensorSpec(shape, BY_NAME[entry["dtype"]], strides))
+    dims = tuple(None if d is None else DynVar(_text(d[0]), int(d[1]), int(d[2])) for d in entry.get("dims", ()))
+    if len(dims) not in (0, len(shape)):
+        raise ValueError(f"dims {entry['dims']!r}")
+    return ParamInfo(name, direction, TensorSpec(shape, BY_NAME[entry["dtype"]], strides, dims))
 
 
 def _encode_constant(value: Any) -> list[Any]:

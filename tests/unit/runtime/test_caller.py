@@ -191,14 +191,14 @@ def test_a_tensor_of_another_library_leads_to_the_slow_path_in_grad_mode(caller,
     ],
 )
 def test_each_library_has_its_own_path(caller, x, kind, fits, misfits):
-    options = {"allocators": (("out", lambda: "new"),)} if kind == ALLOCATED else {}
+    options = {"allocators": (("out", lambda: "new", ()),)} if kind == ALLOCATED else {}
     caller.install([path(Recorder(), kinds=(TORCH, kind), **options)])
     assert caller.function(x, fits) is ("new" if kind == ALLOCATED else fits)
     assert caller.function(x, misfits) == "slow"
 
 
 def test_an_output_left_out_is_left_out_for_the_slow_path_too(caller, slow, x):
-    caller.install([path(Recorder(1), kinds=(TORCH, ALLOCATED), allocators=(("out", lambda: "new"),))])
+    caller.install([path(Recorder(1), kinds=(TORCH, ALLOCATED), allocators=(("out", lambda: "new", ()),))])
     assert caller.function(x) == "slow"
     assert slow.calls == [((x, OMITTED, 2.0), (), {})]
 
