@@ -3,5 +3,16 @@
 import subprocess
 import sys
 
-for name in ("dispatch", "first_call", "compile_time", "cache", "throughput", "tensors", "tasks", "paged_attention", "imports"):
+NAMES = (
+    "dispatch",
+    "first_call",
+    "compile_time",
+    "cache",
+    "throughput",
+    "tensors",
+    "tasks",
+    "paged_attention",
+    "imports",
+)
+for name in NAMES:
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

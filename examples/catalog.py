@@ -14,6 +14,7 @@ from examples import (
     attention,
     elementwise,
     flash_attention,
+    llama,
     masked,
     matmul,
     mixed,
@@ -277,6 +278,14 @@ EXAMPLES: tuple[Example, ...] = (
         _normal((4, 100, 64), (4, 120, 64), (4, 120, 64)),
         lambda q, k, v: _functional.scaled_dot_product_attention(q[None], k[None], v[None])[0],
         ((4, 100, 64), _F32),
+        1e-5,
+    ),
+    Example(
+        "llama decoder layer of tensors",
+        llama.decoder_layer,
+        llama.inputs,
+        llama.in_torch,
+        ((16, 64), _F32),
         1e-5,
     ),
 )

@@ -15,7 +15,7 @@ from pypto_jit.dtypes import BOOL, INDEX, DType
 from pypto_jit.errors import ArgumentError, ControlFlowError, PyptoError, SourceUnavailableError, Span, UndefinedError
 from pypto_jit.frontend.arithmetic import Arithmetic
 from pypto_jit.frontend.bounds import at_most, distance
-from pypto_jit.frontend.expressions import Expressions
+from pypto_jit.frontend.expressions import Expressions, check_memory
 from pypto_jit.frontend.needs import Needs
 from pypto_jit.frontend.rewrite import Rewriter, is_rewritten
 from pypto_jit.frontend.tasks import Tasks
@@ -251,10 +251,12 @@ class Builder(Trace):
     def _note_access(self, row: Operator, operands: Sequence[Any], indices: Sequence[Any], span: Span | None) -> None:
         if row.name in ("load", "read"):
             self.access.loads.setdefault(operands[0].name, span)
-        elif row.name == "write":
+        elif row.name == "write" and isinstance(operands[1], Tensor):
+            check_memory(operands[1], span)
             self.access.stores.setdefault(operands[1].name, span)
         elif row.name == "store":
             tile, tensor = operands
+            check_memory(tensor, span)
             self.access.stores.setdefault(tensor.name, span)
             if tensor.name in self.access.omitted:
                 self.access.omitted[tensor.name].append((tuple(indices), tile, span))

@@ -7,12 +7,24 @@ from typing import TYPE_CHECKING
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TensorType
+from pypto_jit.errors import Span, TraceError
 from pypto_jit.language.expressions import Expression
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.values import Tensor
 
 if TYPE_CHECKING:
     from pypto_jit.frontend.builder import Builder
+
+
+def check_memory(tensor: Tensor, span: Span | None) -> None:
+    """Raise a TraceError where what is to be written is computed, and so no memory of the author's."""
+    if isinstance(tensor if tensor.root is None else tensor.root, Expression):
+        raise TraceError(
+            "what is computed is not written to",
+            span=span,
+            found=f"{tensor.name}: a computed tensor, or a part or another form of one",
+            hint="write to a parameter, or to a tensor of pl.create_tensor(shape, dtype)",
+        )
 
 
 class Expressions:
@@ -58,6 +70,7 @@ class Expressions:
         """As `Trace.assign`."""
         builder = self._builder
         span = builder.span()
+        check_memory(tensor, span)
         if not isinstance(value, Expression):
             builder.access.loads.setdefault(value.name, span)
         builder.access.stores.setdefault(tensor.name, span)

@@ -52,8 +52,8 @@ def source(name: str, value: Any) -> Tensor:
     return value
 
 
-def _in_order(tensor: Tensor) -> Tensor:
-    """The tensor as a value: a view with another order of dimensions as the computed one, which tiles can transpose."""
+def in_order(tensor: Tensor) -> Tensor:
+    """A view with another order of dimensions as the computed tensor, which tiles can transpose; any other as it is."""
     found = None if isinstance(tensor, Expression) else current("a tensor").permutation(tensor)
     return tensor if found is None else rearrange(found[0], found[1])
 
@@ -71,7 +71,7 @@ def _record(
 ) -> Expression:
     trace = current(f"pl.{operation}")
     if operation != "rearrange":
-        operands = [_in_order(operand) if isinstance(operand, Tensor) else operand for operand in operands]
+        operands = [in_order(operand) if isinstance(operand, Tensor) else operand for operand in operands]
     return trace.express(operation, operands, attributes, result)
 
 
@@ -301,7 +301,7 @@ def assign(tensor: Tensor, value: Any) -> None:
         )
     if leading:
         value = rearrange(value, range(len(leading), given.rank))
-    trace.assign(_in_order(value), tensor)
+    trace.assign(in_order(value), tensor)
 
 
 def filled(shape: Sequence[int], dtype: DType, value: Any) -> Tensor:

@@ -272,8 +272,10 @@ def _side(x: Tensor, axis: int, entry: slice) -> tuple[Any, int, Any]:
 
 
 def reshape_tensor(x: Tensor, shape: Any) -> Tensor:
-    """The view of a contiguous tensor in another shape."""
-    return current("pl.reshape").reshape(x, static(shape, "the shape of reshape"))
+    """A tensor in another shape: a view; a copy of one whose dimensions are in another order."""
+    from pypto_jit.language.expressions import in_order
+
+    return current("pl.reshape").reshape(in_order(x), static(shape, "the shape of reshape"))
 
 
 def transpose_tensor(x: Tensor, axis1: Any, axis2: Any) -> Tensor:

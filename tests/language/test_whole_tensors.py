@@ -269,3 +269,29 @@ def test_a_tile_and_a_tensor():
 
     error = _error(TraceError, kernel, _random(4, 4), _random(4, 4))
     assert error.message == "add takes a tile as 'rhs'"
+
+
+def test_what_is_computed_is_not_written_to():
+    def stores(x, out):
+        y = x + 1.0
+        pl.store(pl.load(x, [0, 0], [4, 4]), [0, 0], y)
+        out[:] = y
+
+    def assigns(x, out):
+        y = pl.reshape(x.T, [2, 8])
+        y[0:1] = 0.0
+        out[:] = x
+
+    for kernel in (stores, assigns):
+        error = _error(TraceError, kernel, _random(4, 4), _random(4, 4))
+        assert error.message == "what is computed is not written to"
+        assert error.hint == "write to a parameter, or to a tensor of pl.create_tensor(shape, dtype)"
+
+
+def test_a_transposed_tensor_is_reshaped_as_a_copy():
+    @pypto.jit
+    def kernel(x):
+        return pl.reshape(pl.transpose(pl.reshape(x, [4, 8, 6]), 0, 1), [8, 24])
+
+    x = _random(32, 6)
+    assert torch.equal(kernel(x), x.reshape(4, 8, 6).transpose(0, 1).reshape(8, 24))

@@ -101,7 +101,8 @@ def _rearrange(operation: ir.Operation, operands: list[int], results: list[int])
         dropped = [dim for dim in range(source.ndim) if dim not in kept]
         array = source.transpose(kept + dropped).reshape([source.shape[dim] for dim in kept])
         places = tuple(k for k, dim in enumerate(dims) if dim < 0)
-        values[results[0]] = numpy.broadcast_to(numpy.expand_dims(array, places), shape)
+        # A computed tensor is contiguous: it may be seen in another shape.
+        values[results[0]] = numpy.broadcast_to(numpy.expand_dims(array, places), shape).copy()
 
     return run
 

@@ -1,0 +1,115 @@
+"""A decoder layer of the llama family, written on whole tensors: one kernel function, many kernels."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+import pypto_jit as pypto
+import pypto_jit.language as pl
+
+EPSILON = 1e-5
+
+
+def heads(x, count):
+    """``[S, count * D]`` as ``[count, S, D]``."""
+    rows, width = x.shape
+    return pl.transpose(pl.reshape(x, [rows, count, width // count]), 0, 1)
+
+
+def rotated(x, cos, sin, out):
+    """Write x ``[H, S, D]`` with each pair (k, k + D / 2) turned by its position's angle."""
+    half = x.shape[-1] // 2
+    left, right = x[:, :, 0:half], x[:, :, half : 2 * half]
+    out[:, :, 0:half] = left * cos - right * sin
+    out[:, :, half : 2 * half] = right * cos + left * sin
+    return out
+
+
+@pypto.jit
+def decoder_layer(
+    x: pl.Tensor,
+    wq: pl.Tensor,
+    wk: pl.Tensor,
+    wv: pl.Tensor,
+    wo: pl.Tensor,
+    gate: pl.Tensor,
+    up: pl.Tensor,
+    down: pl.Tensor,
+    norm_1: pl.Tensor,
+    norm_2: pl.Tensor,
+    cos: pl.Tensor,
+    sin: pl.Tensor,
+    mask: pl.Tensor,
+    out: pl.Out[pl.Tensor],
+    head_count: pl.constexpr = 4,
+):
+    """x ``[S, D]`` through attention and a SwiGLU network, each with its norm and residual.
+
+    Queries have ``head_count`` heads, keys and values as many as their weights are wide. ``cos`` and ``sin`` are
+    ``[S, D / head_count / 2]``, ``mask`` ``[S, S]`` is added to the scores.
+    """
+    rows, width = x.shape
+    size = width // head_count
+    groups = wk.shape[1] // size
+    normed = pl.rms_norm(x, norm_1, EPSILON)
+    q = rotated(heads(normed @ wq, head_count), cos, sin, pl.create_tensor([head_count, rows, size], pl.FP32))
+    k = rotated(heads(normed @ wk, groups), cos, sin, pl.create_tensor([groups, rows, size], pl.FP32))
+    v = heads(normed @ wv, groups)
+    # Queries that share keys and values stand in one more dimension, over which those broadcast.
+    grouped = pl.reshape(q, [groups, head_count // groups, rows, size])
+    keys = pl.reshape(k, [groups, 1, rows, size])
+    scores = pl.matmul(grouped, keys, b_trans=True) * (1 / math.sqrt(size)) + mask
+    values = pl.reshape(v, [groups, 1, rows, size])
+    mixed = pl.reshape(pl.softmax(scores) @ values, [head_count, rows, size])
+    attended = x + pl.reshape(pl.transpose(mixed, 0, 1), [rows, width]) @ wo
+    normed = pl.rms_norm(attended, norm_2, EPSILON)
+    out[:] = attended + (pl.silu(normed @ gate) * (normed @ up)) @ down
+    return out
+
+
+def angles(rows: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cosines and sines of rotary positions, each ``[rows, size / 2]``."""
+    frequencies = 10000.0 ** (-torch.arange(0, size, 2) / size)
+    phases = torch.outer(torch.arange(rows), frequencies)
+    return phases.cos(), phases.sin()
+
+
+def causal_mask(rows: int) -> torch.Tensor:
+    """Zero where a row may look, -inf to its right."""
+    return torch.full((rows, rows), -math.inf).triu(1)
+
+
+def in_torch(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, mask, head_count=4):
+    """The same layer with torch's operators."""
+    functional = torch.nn.functional
+    rows, width = x.shape
+    size = width // head_count
+
+    def turned(t):
+        left, right = t.chunk(2, -1)
+        return torch.cat([left * cos - right * sin, right * cos + left * sin], -1)
+
+    normed = functional.rms_norm(x, (width,), norm_1, EPSILON)
+    q, k, v = ((normed @ w).view(rows, -1, size).transpose(0, 1) for w in (wq, wk, wv))
+    groups = k.shape[0]
+    k, v = (t.repeat_interleave(head_count // groups, 0) for t in (turned(k), v))
+    mixed = functional.scaled_dot_product_attention(turned(q)[None], k[None], v[None], attn_mask=mask)[0]
+    attended = x + mixed.transpose(0, 1).reshape(rows, width) @ wo
+    normed = functional.rms_norm(attended, (width,), norm_2, EPSILON)
+    return attended + (functional.silu(normed @ gate) * (normed @ up)) @ down
+
+
+def inputs(generator: torch.Generator, rows: int = 16, width: int = 64, hidden: int = 172, groups: int = 2):
+    """Arguments of the layer: random weights, positions, a causal mask."""
+    size = width // 4
+
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator) / math.sqrt(shape[0])
+
+    weights = [random(width, width), random(width, groups * size), random(width, groups * size), random(width, width)]
+    network = [random(width, hidden), random(width, hidden), random(hidden, width)]
+    norms = [torch.ones(width), torch.ones(width)]
+    x = torch.randn(rows, width, generator=generator)
+    return (x, *weights, *network, *norms, *angles(rows, size), causal_mask(rows))
