@@ -67,6 +67,7 @@ STRUCTURE = {
 # `pypto_jit.dialects.rules.tensors` gives their results' types.
 TENSOR_LEVEL = {
     "map": (("lhs", "rhs?"), True),  # elementwise and broadcasting; attribute row, and those of the table's row
+    "select": (("mask", "lhs", "rhs"), True),  # lhs where the mask is not zero, rhs elsewhere; broadcasting
     "reduce": (("source",), True),  # attributes row (sum, max, min) and axes
     "product": (("lhs", "rhs"), True),  # attributes a_trans, b_trans
     "fill": (("scalar",), True),

@@ -37,7 +37,17 @@ from pypto_jit.language.operators import FUNCTIONS, AtomicType
 from pypto_jit.language.parts import PadValue, assemble, fillpad_expand, fillpad_inplace, slice
 from pypto_jit.language.scalars import Scalar, fold
 from pypto_jit.language.statics import const, static_assert, static_print
-from pypto_jit.language.tensor_level import expand, layer_norm, mean, rms_norm, sum
+from pypto_jit.language.tensor_level import (
+    expand,
+    full_like,
+    layer_norm,
+    mean,
+    ones_like,
+    rms_norm,
+    sum,
+    where,
+    zeros_like,
+)
 from pypto_jit.language.values import Tensor, Tile
 from pypto_jit.signature import RUNTIME, DynVar
 from pypto_jit.targets import Space
@@ -133,6 +143,7 @@ __all__ = [
     "expand",
     "fillpad_expand",
     "fillpad_inplace",
+    "full_like",
     "func_attr",
     "function",
     "gelu",
@@ -142,6 +153,7 @@ __all__ = [
     "max",
     "mean",
     "min",
+    "ones_like",
     "parallel",
     "pipeline",
     "program",
@@ -159,8 +171,10 @@ __all__ = [
     "tensor",
     "tile",
     "unroll",
+    "where",
     "while_",
     "yield_",
+    "zeros_like",
 ]
 __all__ += list(FUNCTIONS)
 __all__ += tasks.__all__ + tensors.__all__

@@ -58,24 +58,26 @@ def in_order(tensor: Tensor) -> Tensor:
     return tensor if found is None else rearrange(found[0], found[1])
 
 
-def _type(tensor: Tensor) -> TensorType:
+def type_of(tensor: Tensor) -> TensorType:
+    """The type of a tensor, which is known."""
     assert tensor.type is not None
     return tensor.type
 
 
-def _record(
+def record(
     operation: str,
     operands: Sequence[Tensor | Scalar],
     attributes: dict[str, str | int | tuple[int, ...]],
     result: TensorType,
 ) -> Expression:
+    """Record a tensor-level operation."""
     trace = current(f"pl.{operation}")
     if operation != "rearrange":
         operands = [in_order(operand) if isinstance(operand, Tensor) else operand for operand in operands]
     return trace.express(operation, operands, attributes, result)
 
 
-class _at_the_line:
+class at_the_line:
     """Gives an error of a rule the user's line."""
 
     def __enter__(self) -> None:
@@ -92,6 +94,16 @@ def elementwise(name: str, *operands: Any) -> Tensor:
     Raises:
         ShapeError, DTypeError, TraceError: the operands do not fit.
     """
+    kinds = kinds_of(name, operands)
+    with at_the_line():
+        result = map_type(BY_NAME[name], kinds)
+        check_row(name, result.dtype)
+    values = [operand if isinstance(operand, Tensor) else scalar_of(operand, result.dtype) for operand in operands]
+    return record("map", values, {"row": name}, result)
+
+
+def kinds_of(name: str, operands: Sequence[Any]) -> list[TensorType | DType]:
+    """The types of tensors, and the dtypes of scalars and numbers."""
     kinds: list[TensorType | DType] = []
     for operand in operands:
         if isinstance(operand, Scalar):
@@ -99,19 +111,15 @@ def elementwise(name: str, *operands: Any) -> Tensor:
         elif is_number(operand):
             kinds.append(_number_dtype(operand))
         else:
-            kinds.append(_type(source(name, operand)))
-    with _at_the_line():
-        result = map_type(BY_NAME[name], kinds)
-        _check(name, result.dtype)
-    values = [operand if isinstance(operand, Tensor) else _scalar(operand, result.dtype) for operand in operands]
-    return _record("map", values, {"row": name}, result)
+            kinds.append(type_of(source(name, operand)))
+    return kinds
 
 
 def _number_dtype(value: Any) -> DType:
     return FP32 if isinstance(as_number(value), float) else INT32
 
 
-def _scalar(value: Any, dtype: DType) -> Scalar:
+def scalar_of(value: Any, dtype: DType) -> Scalar:
     """A scalar operand in what the result is computed in."""
     computed = FP32 if dtype.is_float else dtype
     if isinstance(value, Scalar):
@@ -120,7 +128,7 @@ def _scalar(value: Any, dtype: DType) -> Scalar:
     return current("a scalar").constant(float(number) if computed.is_float else int(number), computed)
 
 
-def _check(name: str, dtype: DType) -> None:
+def check_row(name: str, dtype: DType) -> None:
     """Raise a DTypeError where the machine has no such integers; floats are computed in FP32."""
     target = current(f"pl.{name}").target
     allowed = BY_NAME[name].dtypes[target.name]
@@ -136,15 +144,15 @@ def _check(name: str, dtype: DType) -> None:
 
 def convert(tensor: Any, dtype: DType, mode: str) -> Tensor:
     """The tensor in another dtype."""
-    kind = _type(source("cast", tensor))
+    kind = type_of(source("cast", tensor))
     if kind.dtype == dtype:
         return tensor
-    return _record("map", [tensor], {"row": "cast", "mode": mode}, tensor_type(kind.shape, dtype))
+    return record("map", [tensor], {"row": "cast", "mode": mode}, tensor_type(kind.shape, dtype))
 
 
 def axes_of(name: str, tensor: Tensor, axis: Any) -> tuple[int, ...]:
     """The axes that an ``axis`` argument names: an integer, several, or all."""
-    rank = _type(tensor).rank
+    rank = type_of(tensor).rank
     if axis is None:
         return tuple(range(rank))
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -167,11 +175,11 @@ def _kept(rank: int, axes: Sequence[int]) -> list[int]:
 
 def reduce(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """``sum``, ``max`` or ``min`` over some axes; over all of them where none is given."""
-    kind = _type(source(name, tensor))
+    kind = type_of(source(name, tensor))
     axes = axes_of(name, tensor, axis)
-    with _at_the_line():
+    with at_the_line():
         result = reduce_type(name, kind, axes, bool(keepdims))
-        _check(f"row_{name}", kind.dtype)
+        check_row(f"row_{name}", kind.dtype)
     if not axes:
         return tensor
     if len(axes) > 1 and kind.rank - 1 in axes and kind.shape[-1] >= _LONG_ROW:
@@ -179,12 +187,12 @@ def reduce(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> 
         outer = tuple(axis for axis in axes if axis != kind.rank - 1)
         reduced = reduce(name, reduce(name, tensor, -1), outer)
         return rearrange(reduced, _kept(kind.rank, axes)) if keepdims else reduced
-    return _record("reduce", [tensor], {"row": name, "axes": tuple(sorted(axes))}, result)
+    return record("reduce", [tensor], {"row": name, "axes": tuple(sorted(axes))}, result)
 
 
 def mean_of(tensor: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The mean over some axes; over all of them where none is given."""
-    kind = _type(source("mean", tensor))
+    kind = type_of(source("mean", tensor))
     if not kind.dtype.is_float:
         tensor = convert(tensor, FP32, "rint")
     count = 1
@@ -201,9 +209,9 @@ def rearrange(tensor: Any, dims: Sequence[int], shape: Sequence[int] | None = No
         dims: for each dimension of the result the tensor's, or -1 for a new one; left out are those of extent 1.
         shape: of the result; new dimensions have extent 1 where it is not given.
     """
-    kind = _type(source("transpose", tensor))
+    kind = type_of(source("transpose", tensor))
     extents = [1 if dim < 0 else kind.shape[dim] for dim in dims] if shape is None else list(shape)
-    return _record("rearrange", [tensor], {"dims": tuple(dims)}, tensor_type(extents, kind.dtype))
+    return record("rearrange", [tensor], {"dims": tuple(dims)}, tensor_type(extents, kind.dtype))
 
 
 def expand(tensor: Any, shape: Sequence[int]) -> Tensor:
@@ -212,8 +220,8 @@ def expand(tensor: Any, shape: Sequence[int]) -> Tensor:
     Raises:
         ShapeError: it does not broadcast to it.
     """
-    kind = _type(source("expand", tensor))
-    with _at_the_line():
+    kind = type_of(source("expand", tensor))
+    with at_the_line():
         if len(shape) < kind.rank or broadcast("expand", [kind.shape, tuple(shape)]) != tuple(shape):
             raise ShapeError("a tensor does not broadcast to this shape", found=list(kind.shape), expected=list(shape))
     aligned = [None] * (len(shape) - kind.rank) + list(range(kind.rank))
@@ -229,7 +237,7 @@ def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = F
         out_dtype: of the result; by default the operands' dtype, INT32 of INT8.
         a_trans, b_trans: whether an operand is taken transposed.
     """
-    left, right = _type(source("matmul", lhs)), _type(source("matmul", rhs))
+    left, right = type_of(source("matmul", lhs)), type_of(source("matmul", rhs))
     vectors = left.rank == 1, right.rank == 1
     if vectors[0]:
         lhs = rearrange(lhs, [-1, 0])
@@ -237,15 +245,15 @@ def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = F
         rhs = rearrange(rhs, [0, -1])
     lhs, turned_lhs = _untransposed(lhs, a_trans and not vectors[0])
     rhs, turned_rhs = _untransposed(rhs, b_trans and not vectors[1])
-    kinds = [_turned(_type(t), turn) for t, turn in ((lhs, turned_lhs), (rhs, turned_rhs))]
-    with _at_the_line():
+    kinds = [_turned(type_of(t), turn) for t, turn in ((lhs, turned_lhs), (rhs, turned_rhs))]
+    with at_the_line():
         result = product_type(*kinds)
     attributes: dict[str, str | int | tuple[int, ...]] = {}
     if turned_lhs:
         attributes["a_trans"] = 1
     if turned_rhs:
         attributes["b_trans"] = 1
-    product: Tensor = _record("product", [lhs, rhs], attributes, result)
+    product: Tensor = record("product", [lhs, rhs], attributes, result)
     dtype = out_dtype or (left.dtype if left.dtype.is_float else result.dtype)
     product = convert(product, dtype, "rint")
     kept = [dim for dim in range(result.rank) if not (vectors[0] and dim == result.rank - 2)]
@@ -278,8 +286,8 @@ def assign(tensor: Tensor, value: Any) -> None:
     """
     trace = current("an assignment")
     if isinstance(value, Tensor):
-        trace.settle(tensor, _type(source("an assignment", value)))
-    kind = _type(source("an assignment", tensor))
+        trace.settle(tensor, type_of(source("an assignment", value)))
+    kind = type_of(source("an assignment", tensor))
     if not isinstance(value, Tensor):
         if not isinstance(value, Scalar) and not is_number(value):
             raise TraceError(
@@ -289,7 +297,7 @@ def assign(tensor: Tensor, value: Any) -> None:
                 hint="write a tile with pl.store(tile, offsets, tensor)" if isinstance(value, Tile) else None,
             )
         value = filled(kind.shape, kind.dtype, value)
-    given = _type(value)
+    given = type_of(value)
     leading = given.shape[: max(0, given.rank - kind.rank)]
     aligned = zip(reversed(given.shape), reversed(kind.shape), strict=False)
     if any(extent != 1 for extent in leading) or any(extent not in (1, goal) for extent, goal in aligned):
@@ -306,8 +314,8 @@ def assign(tensor: Tensor, value: Any) -> None:
 
 def filled(shape: Sequence[int], dtype: DType, value: Any) -> Tensor:
     """A tensor of one value."""
-    scalar = _scalar(value, dtype)
-    return _record("fill", [scalar], {}, tensor_type(shape, dtype))
+    scalar = scalar_of(value, dtype)
+    return record("fill", [scalar], {}, tensor_type(shape, dtype))
 
 
 _OF_SCALARS = {
@@ -330,11 +338,19 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
     kind, _, rest = name.partition("_")
     if name == "cast":
         return convert(operands[0], attributes["dtype"], attributes["mode"])
+    if name in ("cmp", "cmps"):
+        from pypto_jit.language.selection import compared
+
+        return compared(attributes["mode"], *operands)
+    if name in ("sel", "sels"):
+        from pypto_jit.language.selection import where
+
+        return where(*operands)
     if name == "rdivs":
         return elementwise("div", operands[1], operands[0])
     if name in ("row_expand", "col_expand"):
         target = source(name, operands[0])
-        return expand(operands[1], _type(target).shape)
+        return expand(operands[1], type_of(target).shape)
     if rest.startswith("expand_"):
         spread = rest.removeprefix("expand_")
         return elementwise(_OF_VECTORS.get(spread, spread), *operands)
@@ -354,7 +370,7 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
 
 def transposed(tensor: Any) -> Tensor:
     """A tensor with its last two dimensions exchanged; one of a single dimension as it is."""
-    rank = _type(source("transpose", tensor)).rank
+    rank = type_of(source("transpose", tensor)).rank
     return tensor if rank < 2 else permuted(tensor, [*range(rank - 2), rank - 1, rank - 2])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pypto_jit.dtypes import BF16, FP16, FP32
-from pypto_jit.language import expressions
+from pypto_jit.language import expressions, selection
 from pypto_jit.language.expressions import convert, elementwise, mean_of, reduce, source
 from pypto_jit.language.signatures import checked
 from pypto_jit.language.values import Tensor
@@ -83,4 +83,37 @@ def expand(x: Any, shape: Any) -> Tensor:
     return expressions.expand(x, shape)
 
 
-__all__ = ["expand", "layer_norm", "mean", "rms_norm", "sum"]
+@checked
+def where(mask: Any, x: Any, y: Any) -> Tensor:
+    """The elements of ``x`` where the mask is not zero, those of ``y`` elsewhere.
+
+    Args:
+        mask: a tensor, such as a comparison gives.
+        x, y: tensors or numbers; the shapes of all three broadcast.
+
+    Raises:
+        ShapeError: they do not.
+    """
+    return selection.where(mask, x, y)
+
+
+@checked
+def full_like(x: Any, value: Any) -> Tensor:
+    """A tensor of the shape and dtype of another one, of one value."""
+    kind = expressions.type_of(source("full_like", x))
+    return expressions.filled(kind.shape, kind.dtype, value)
+
+
+@checked
+def zeros_like(x: Any) -> Tensor:
+    """Zeros in the shape and dtype of another tensor."""
+    return full_like(x, 0)
+
+
+@checked
+def ones_like(x: Any) -> Tensor:
+    """Ones in the shape and dtype of another tensor."""
+    return full_like(x, 1)
+
+
+__all__ = ["expand", "full_like", "layer_norm", "mean", "ones_like", "rms_norm", "sum", "where", "zeros_like"]

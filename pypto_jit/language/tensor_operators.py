@@ -17,6 +17,12 @@ def _elementwise(name: str, operand: Any) -> Any:
     return elementwise(name, operand)
 
 
+def _compared(mode: str, lhs: Any, rhs: Any) -> Any:
+    from pypto_jit.language.selection import compared
+
+    return compared(mode, lhs, rhs)
+
+
 class TensorOperators:
     """What a tensor does with Python's operators: it records what is to be computed, as `expressions` does."""
 
@@ -48,6 +54,18 @@ class TensorOperators:
 
     def __rtruediv__(self, other: Any) -> Any:
         return _arithmetic("div", other, self)
+
+    def __lt__(self, other: Any) -> Any:
+        return _compared("lt", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _compared("le", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compared("gt", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compared("ge", self, other)
 
     def __matmul__(self, other: Any) -> Any:
         from pypto_jit.language.operators import FUNCTIONS

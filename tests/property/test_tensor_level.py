@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import pypto_jit as pypto
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.interpreter import interpret
-from pypto_jit.dialects.operators import BY_NAME
-from pypto_jit.dialects.rules.tensors import map_type, product_type, reduce_type, tensor_type
+from pypto_jit.dialects.operators import BY_NAME, COMPARISONS
+from pypto_jit.dialects.rules.tensors import map_type, product_type, reduce_type, select_type, tensor_type
 from pypto_jit.dialects.types import TensorType
 from pypto_jit.dtypes import FP32
 from pypto_jit.errors import PyptoError
@@ -39,6 +39,7 @@ class Graph:
         self.arguments: list[Value] = []
         self.lines: list[str] = []
         self.values: list[Value] = []
+        self.masks: list[Value] = []
 
     def argument(self, shape: tuple[int, ...]) -> Value:
         value = (f"%a{len(self.arguments)}", tensor_type(shape, FP32))
@@ -61,7 +62,11 @@ class Graph:
         self.values.append((new, result))
 
     def step(self) -> None:
-        kind = self._draw(st.sampled_from(("binary", "binary", "unary", "reduce", "reduce", "rearrange", "product")))
+        kind = self._draw(
+            st.sampled_from(
+                ("binary", "binary", "unary", "compare", "select", "reduce", "reduce", "rearrange", "product")
+            )
+        )
         try:
             getattr(self, f"_{kind}")()
         except PyptoError:
@@ -75,6 +80,18 @@ class Graph:
     def _unary(self) -> None:
         operand = self.pick()
         self.record("map", [operand], f'row = "{self._draw(st.sampled_from(UNARY))}"', operand[1])
+
+    def _compare(self) -> None:
+        operands, mode = [self.pick(), self.pick()], self._draw(st.sampled_from(COMPARISONS))
+        result = map_type(BY_NAME["cmp"], [kind for _, kind in operands])
+        self.record("map", operands, f'row = "cmp", mode = "{mode}"', result)
+        self.masks.append(self.values[-1])
+
+    def _select(self) -> None:
+        # Of computed values a rounding decides which are zero: a mask is a comparison of what is in memory.
+        mask = self._draw(st.sampled_from(self.masks or self.values))
+        operands = [mask, self.pick(), self.pick()]
+        self.record("select", operands, "", select_type([kind for _, kind in operands]))
 
     def _reduce(self) -> None:
         operand = self.pick()

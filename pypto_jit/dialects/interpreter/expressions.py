@@ -9,6 +9,7 @@ import numpy
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.interpreter.arithmetic import ELEMENTWISE, REDUCTIONS, computed, narrowed, scalar_array
+from pypto_jit.dialects.interpreter.predicates import COMPARE
 from pypto_jit.dialects.interpreter.rounding import convert
 from pypto_jit.dialects.interpreter.tiles import Array
 from pypto_jit.dialects.types import TensorType, parse_type
@@ -51,7 +52,28 @@ def _map(operation: ir.Operation, operands: list[int], results: list[int]) -> _S
             scalar_array(value, dtype) if known is None else convert(value, known, dtype, "rint")
             for value, known in zip(given, dtypes, strict=True)
         ]
+        if row == "cmp":
+            values[results[0]] = COMPARE[mode](*arrays).astype(dtype.numpy)
+            return
         values[results[0]] = computed(ELEMENTWISE[row], dtype, *numpy.broadcast_arrays(*arrays))
+
+    return run
+
+
+def _select(operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:
+    kind = _result(operation)
+    dtypes = [_dtype(value) for value in operation.operands]
+    mask_dtype = dtypes[0]
+    assert mask_dtype is not None
+
+    def run(values: _Values) -> None:
+        mask, *given = (values[slot] for slot in operands)
+        chosen = [
+            scalar_array(value, kind.dtype) if known is None else convert(value, known, kind.dtype, "rint")
+            for value, known in zip(given, dtypes[1:], strict=True)
+        ]
+        selected = numpy.where(mask != mask_dtype.numpy.type(0), *chosen)
+        values[results[0]] = numpy.broadcast_to(selected, kind.shape).astype(kind.dtype.numpy)
 
     return run
 
@@ -123,6 +145,7 @@ def _assign(operation: ir.Operation, operands: list[int], results: list[int]) ->
 # Operation -> what decodes one: given the slots of its operands and results, the step that runs it.
 EXPRESSION_STEPS: dict[str, Callable[[ir.Operation, list[int], list[int]], _Step]] = {
     "pypto.map": _map,
+    "pypto.select": _select,
     "pypto.reduce": _reduce,
     "pypto.product": _product,
     "pypto.fill": _fill,

@@ -69,6 +69,26 @@ def map_type(row: Operator, operands: Sequence[TensorType | DType]) -> TensorTyp
     return tensor_type(broadcast(row.name, [tensor.shape for tensor in tensors]), dtype)
 
 
+def select_type(operands: Sequence[TensorType | DType]) -> TensorType:
+    """The result of a selection: the mask, which only broadcasts, and the tensors or scalars that it chooses from.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
+    """
+    values = [operand.dtype if isinstance(operand, TensorType) else operand for operand in operands[1:]]
+    tensors = [operand for operand in operands[1:] if isinstance(operand, TensorType)]
+    if tensors:
+        dtype = tensors[0].dtype
+        for tensor in tensors[1:]:
+            dtype = promote(dtype, tensor.dtype)
+    else:
+        dtype = promote(*values)
+    if not dtype.is_float and any(value.is_float for value in values):
+        dtype = FP32
+    shapes = [operand.shape for operand in operands if isinstance(operand, TensorType)]
+    return tensor_type(broadcast("where", shapes), dtype)
+
+
 def reduce_type(name: str, operand: TensorType, axes: Sequence[int], keepdims: bool) -> TensorType:
     """The result of a reduction over some axes.
 

@@ -8,6 +8,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC, TileType
 from pypto_jit.dtypes import FP32, DType
 from pypto_jit.lowering.attributes import text
+from pypto_jit.lowering.tensors.selection import Bits, along_rows, as_number, choose, compare, is_set
 from pypto_jit.lowering.tensors.terms import Axes, Layout, Term
 from pypto_jit.lowering.tensors.tiling import Tiling
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
@@ -173,9 +174,60 @@ class Evaluation:
         operands = [self._operand(operand, dtype, name == "cast") for operand in term.operands]
         if name == "cast":
             return self._cast(operands[0], term)
+        if name == "cmp":
+            whole, (left, right) = self._whole_of(operands, dtype)
+            bits = compare(self._writer, text(term.node.op, "mode") or "eq", (left, right))
+            return self._chosen(bits, [self._writer.number(n, dtype) for n in (1, 0)], whole, dtype)
         if len(operands) == 1:
             return self._writer.operator(name, operands[0])
         return self._binary(name, operands, term)
+
+    def _select(self, term: Term) -> ir.Value:
+        dtype = computing_dtype(term.type.dtype)
+        condition, *values = term.operands
+        assert isinstance(condition, Term)
+        chosen = [self._operand(value, dtype, False) for value in values]
+        compared = condition.node is not None and condition.kind == "map" and text(condition.node.op, "row") == "cmp"
+        if condition.node is None or not compared or condition in self.known:
+            whole, (mask, *chosen) = self._whole_of([as_number(self._writer, self.tile(condition)), *chosen], dtype)
+            return self._chosen(is_set(self._writer, mask), chosen, whole, dtype)
+        # What is only compared to choose needs no numbers for true and false.
+        of = computing_dtype(term.terms[0].type.dtype)
+        operands = [self._operand(operand, of, False) for operand in term.terms[0].operands]
+        whole, (left, right, *chosen) = self._whole_of([*operands, *chosen], of)
+        bits = compare(self._writer, text(condition.node.op, "mode") or "eq", (left, right))
+        return self._chosen(bits, chosen, whole, dtype)
+
+    def _whole_of(self, operands: list[ir.Value], dtype: DType) -> tuple[Form, list[ir.Value]]:
+        """Operands spread to the form that all of them have together, along rows; scalars as they are.
+
+        Of the first two at least one becomes a tile, of this dtype.
+        """
+        writer = self._writer
+        tiles = [operand for operand in operands if writer.types.tile(operand) is not None]
+        whole = Form(False, False)
+        for tile in tiles:
+            whole = whole | self._form_of(tile)
+        result = [
+            along_rows(writer, self.spread(operand, whole)) if operand in tiles else operand for operand in operands
+        ]
+        if all(writer.types.tile(operand) is None for operand in result[:2]):
+            result[0] = self._full(result[0], whole, dtype)
+        return whole, result
+
+    def _full(self, scalar: ir.Value, whole: Form, dtype: DType) -> ir.Value:
+        """A tile of one number, along rows."""
+        tile = self._writer.operator("full", scalar, shape=self._shape(whole), dtype=dtype)
+        return along_rows(self._writer, self._limited(tile, self._extents(whole)))
+
+    def _chosen(self, bits: Bits, values: list[ir.Value], whole: Form, dtype: DType) -> ir.Value:
+        writer = self._writer
+        first = 1 if bits.opposite else 0
+        if writer.types.tile(values[first]) is None:
+            values[first] = self._full(values[first], whole, dtype)
+        tile = choose(writer, bits, *values)
+        shape = self._shape(whole)
+        return tile if writer.tile(tile).shape == shape else writer.operator("reshape", tile, shape=shape)
 
     def _operand(self, operand: Term | ir.Value, dtype: DType, as_it_is: bool) -> ir.Value:
         if isinstance(operand, ir.Value):

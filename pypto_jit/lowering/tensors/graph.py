@@ -22,7 +22,7 @@ from pypto_jit.targets import Target
 
 Plan = RowKernel | ColumnKernel | ProductKernel
 # Operations whose results are values, not memory.
-VALUES = frozenset({"pypto.map", "pypto.reduce", "pypto.product", "pypto.fill", "pypto.rearrange"})
+VALUES = frozenset({"pypto.map", "pypto.select", "pypto.reduce", "pypto.product", "pypto.fill", "pypto.rearrange"})
 # Elementwise operations that are rather computed twice than kept.
 _CHEAP = 4
 
@@ -129,7 +129,13 @@ class _Search:
         node = self._maker(value)
         if node is None:
             return 0
-        own = 1 if node.name == "pypto.map" else 0 if node.name in ("pypto.fill", "pypto.rearrange") else 100
+        own = (
+            1
+            if node.name in ("pypto.map", "pypto.select")
+            else 0
+            if node.name in ("pypto.fill", "pypto.rearrange")
+            else 100
+        )
         return own + sum(self._cost(operand) for operand in node.operands)
 
     def _feeds(self, value: ir.Value, other: ir.Value) -> bool:

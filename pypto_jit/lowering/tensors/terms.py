@@ -53,7 +53,7 @@ class Term:
 
     @property
     def kind(self) -> str:
-        """``memory``, ``map``, ``reduce``, ``product`` or ``fill``."""
+        """``memory``, ``map``, ``select``, ``reduce``, ``product`` or ``fill``."""
         return "memory" if self.node is None else self.node.name.removeprefix("pypto.")
 
     @property

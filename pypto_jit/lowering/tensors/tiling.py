@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, Term
 from pypto_jit.targets import ROW_ALIGNMENT, Space, Target
 
@@ -20,6 +21,8 @@ FILL = 0.85
 ENOUGH_BLOCKS = 16
 # Columns of a tile that is turned: as many rows make a tile that reads and writes whole cache lines.
 TURNED_EDGE = 64
+# Full tiles that the machine needs besides operands and result; a selection also makes tiles of scalars.
+_SCRATCH = {"reduce": 1, "select": 3}
 # Every tile is computed in four-byte elements or fewer.
 ELEMENT_BYTES = 4
 
@@ -64,7 +67,9 @@ def live_tiles(layout: Layout) -> int:
     most = 1
     for position, term in enumerate(order):
         full = layout.column is None or layout.column in term.axes
-        scratch = 1 if term.kind == "reduce" else 0
+        scratch = _SCRATCH.get(term.kind, 0)
+        if term.node is not None and term.kind == "map" and text(term.node.op, "row") == "cmp":
+            scratch = _SCRATCH["select"]
         # A conversion has its source beside its result.
         converted = 1 if full and term.kind == "memory" and term.type.dtype.bits != 32 else 0
         if full:
