@@ -82,15 +82,15 @@ class Graph:
         self.record("map", [operand], f'row = "{self._draw(st.sampled_from(UNARY))}"', operand[1])
 
     def _compare(self) -> None:
-        operands, mode = [self.pick(), self.pick()], self._draw(st.sampled_from(COMPARISONS))
+        # Of computed values the order of a sum may decide how they compare.
+        leaves = st.sampled_from([value for value in self.values if value in self.arguments])
+        operands, mode = [self._draw(leaves), self._draw(leaves)], self._draw(st.sampled_from(COMPARISONS))
         result = map_type(BY_NAME["cmp"], [kind for _, kind in operands])
         self.record("map", operands, f'row = "cmp", mode = "{mode}"', result)
         self.masks.append(self.values[-1])
 
     def _select(self) -> None:
-        # Of computed values a rounding decides which are zero: a mask is a comparison of what is in memory.
-        mask = self._draw(st.sampled_from(self.masks or self.values))
-        operands = [mask, self.pick(), self.pick()]
+        operands = [self._draw(st.sampled_from(self.masks or self.arguments)), self.pick(), self.pick()]
         self.record("select", operands, "", select_type([kind for _, kind in operands]))
 
     def _reduce(self) -> None:
