@@ -13,7 +13,7 @@ import pytest
 import pypto_jit
 
 PACKAGE = Path(pypto_jit.__file__).parent
-LEAVES = {"abi", "dtypes", "targets", "errors", "signature", "options", "purity"}
+LEAVES = {"abi", "dtypes", "targets", "errors", "signature", "options", "purity", "processor"}
 # Who may import whom, besides itself and the leaves. `_jit` and `__init__` glue and may import all.
 ALLOWED = {
     "_mlir": set(),

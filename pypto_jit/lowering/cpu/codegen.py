@@ -89,6 +89,7 @@ def compile_llvm_ir(text: str, cpu: CpuDescription, level: int = DEFAULT_LEVEL) 
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
     try:
         module = llvm.parse_assembly(text)
     except RuntimeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pypto_jit.dtypes import INT8
+from pypto_jit.lowering.cpu.cube_tiles import emit_pack_left, emit_pack_right, emit_tile_product, has_tiles
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.cpu.frame import Frame
 from pypto_jit.lowering.cpu.matmul import CubeBuffer, emit_matmul, minimum
@@ -52,17 +53,23 @@ def emit_part(frame: Frame, instruction: Instruction, offset: Extent) -> None:
     """A part of a Mat tile, from some bytes into it on, moves into Left or Right."""
     tile, result = instruction.tile("src"), instruction.result
     source = Source(frame.address(tile, offset), tile.dtype, tile.strides, padded=False)
-    emit = emit_move_to_left if result.space is Space.LEFT else emit_move_to_right
     rows, columns = (frame.bounded(v, s) for v, s in zip(result.valid, result.type.shape, strict=True))
-    emit(frame.e, source, _buffer(frame, result), (rows, columns))
+    _pack(frame, result, source, (rows, columns))
 
 
 def _emit_move(frame: Frame, instruction: Instruction, source: Source) -> None:
     tile, result = instruction.tile("src"), instruction.result
     if tile.type.shape != result.type.shape:
         source = Source(source.address, source.dtype, source.strides, padded=False)
-    emit = emit_move_to_left if result.space is Space.LEFT else emit_move_to_right
-    emit(frame.e, source, _buffer(frame, result), _extents(frame, instruction))
+    _pack(frame, result, source, _extents(frame, instruction))
+
+
+def _pack(frame: Frame, result: Tile, source: Source, extents: tuple[Extent, Extent]) -> None:
+    if has_tiles(frame.e.cpu, result.type.dtype):
+        emit = emit_pack_left if result.space is Space.LEFT else emit_pack_right
+    else:
+        emit = emit_move_to_left if result.space is Space.LEFT else emit_move_to_right
+    emit(frame.e, source, _buffer(frame, result), extents)
 
 
 def _extents(frame: Frame, instruction: Instruction) -> tuple[Extent, Extent]:
@@ -90,16 +97,13 @@ def emit_product(frame: Frame, instruction: Instruction) -> None:
     if accumulate and frame.program.position(instruction.tile("acc")) != frame.program.position(result):
         copy_elements(frame, tile_area(frame, instruction.tile("acc")), tile_area(frame, result), m, n)
     bias = frame.address(instruction.tile("bias")) if instruction.row.rule == "matmul_bias" else None
-    emit_matmul(
-        frame.e,
-        _buffer(frame, lhs),
-        _buffer(frame, rhs),
-        _buffer(frame, result),
-        (m, k, n),
-        integer=lhs.type.dtype == INT8,
-        accumulate=accumulate,
-        bias=bias,
-    )
+    buffers = _buffer(frame, lhs), _buffer(frame, rhs), _buffer(frame, result)
+    dtype = lhs.type.dtype
+    if has_tiles(frame.e.cpu, dtype):
+        emit_tile_product(frame.e, *buffers, (m, k, n), dtype, accumulate=accumulate, bias=bias)
+    else:
+        integer = dtype == INT8
+        emit_matmul(frame.e, *buffers, (m, k, n), integer=integer, accumulate=accumulate, bias=bias)
 
 
 def _within(frame: Frame, extent: Extent, other: Extent, limit: int) -> Extent:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from pypto_jit.processor import tile_registers_allowed
+
 
 @dataclass(frozen=True)
 class CpuDescription:
@@ -14,11 +16,13 @@ class CpuDescription:
         name: LLVM's name of the processor (``cascadelake``).
         features: LLVM's feature string (``+avx512f,-sse4a,...``).
         vector_bytes: width of the widest vector register that code may use; 16, 32 or 64.
+        tiles: whether it has tile registers that multiply BF16 and INT8, which the process may use.
     """
 
     name: str
     features: str
     vector_bytes: int
+    tiles: bool = False
 
     @property
     def lanes(self) -> int:
@@ -38,4 +42,5 @@ def host_cpu() -> CpuDescription:
         width = 32
     else:
         width = 16
-    return CpuDescription(llvm.get_host_cpu_name(), features.flatten(), width)
+    tiles = all(features.get(name) for name in ("amx-tile", "amx-bf16", "amx-int8")) and tile_registers_allowed()
+    return CpuDescription(llvm.get_host_cpu_name(), features.flatten(), width, tiles)

@@ -22,7 +22,7 @@ def call_shared(e: Emitter, name: str, arguments: Sequence[Extent], body: Body) 
     """
     symbol = "_".join([f"__{name}", *("x" if isinstance(a, ir.Value) else str(a) for a in arguments)])
     passed = [a for a in arguments if not isinstance(a, int)]
-    module = _module()
+    module = module_around()
     if symbol not in ir.SymbolTable(module):
         _define(module, symbol, e, arguments, body)
     e.effect("func.call", *passed, callee=ir.FlatSymbolRefAttr.get(symbol))
@@ -49,7 +49,7 @@ def _define(module: ir.Operation, symbol: str, e: Emitter, arguments: Sequence[E
         ir.Operation.create("func.return")
 
 
-def _module() -> ir.Operation:
+def module_around() -> ir.Operation:
     """The module around the insertion point."""
     operation = ir.InsertionPoint.current.block.owner.operation
     while operation.name != "builtin.module":

@@ -65,14 +65,14 @@ def _emit_shared(
         start, row_stride, column_stride, target, rows, columns, *valid = arguments
         given = Source(start, source.dtype, (row_stride, column_stride), source.padded)
         destination = CubeBuffer(target, rows, columns)
-        _by_orientation(inner, given, lambda known: move(inner, known, destination, (valid[0], valid[1])))
+        by_orientation(inner, given, lambda known: move(inner, known, destination, (valid[0], valid[1])))
 
     name = f"move_{to}_{source.dtype.mlir}_{'tile' if source.padded else 'memory'}"
     arguments = [source.address, *source.strides, buffer.address, buffer.rows, buffer.columns, *extents]
     call_shared(e, name, arguments, body)
 
 
-def _by_orientation(e: Emitter, source: Source, emit: Callable[[Source], None]) -> None:
+def by_orientation(e: Emitter, source: Source, emit: Callable[[Source], None]) -> None:
     """Emit a move for each orientation that strides known only at run time may turn out to have."""
     rows, columns = source.strides
 

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from types import CodeType
 
+from pypto_jit.processor import tile_registers_allowed
 from pypto_jit.runtime.store.code import encode_code, nested_code
 from pypto_jit.runtime.store.files import write_file
 
@@ -33,12 +34,13 @@ _CPU_FIELDS = frozenset(
     {"vendor_id", "cpu family", "model", "model name", "stepping", "flags"}  # x86
     | {"Features", "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"}  # Arm
 )
+_TILES = "amx_"  # flags of what a process has to ask for
 _CPU_BYTES = 1 << 14  # of /proc/cpuinfo: the first processor's entry
 
 
 @cache
 def host_cpu_text() -> str:
-    """What is known of this machine's processor, without asking LLVM."""
+    """What this process may use of this machine's processor, without asking LLVM."""
     try:
         with open("/proc/cpuinfo", "rb", buffering=0) as file:
             entry = file.read(_CPU_BYTES).decode("utf-8", "replace").partition("\n\n")[0]
@@ -46,6 +48,9 @@ def host_cpu_text() -> str:
         entry = ""
     lines = (line.partition(":") for line in entry.splitlines())
     fields = {name.strip(): value.strip() for name, _, value in lines if name.strip() in _CPU_FIELDS}
+    flags = fields.get("flags", "").split()
+    if any(flag.startswith(_TILES) for flag in flags) and not tile_registers_allowed():
+        fields["flags"] = " ".join(flag for flag in flags if not flag.startswith(_TILES))
     return json.dumps({"machine": os.uname().machine, **fields}, sort_keys=True)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from pypto_jit._mlir import func, ir
 from pypto_jit.dtypes import DType
 from pypto_jit.lowering.cpu.codegen import emit_object
+from pypto_jit.lowering.cpu.cube_tiles import emit_pack_left, emit_pack_right, emit_tile_product, has_tiles
 from pypto_jit.lowering.cpu.description import CpuDescription, host_cpu
 from pypto_jit.lowering.cpu.emitter import Emitter
 from pypto_jit.lowering.cpu.matmul import CubeBuffer, emit_matmul
@@ -116,18 +117,16 @@ class Product:
         rows, depth, columns = self.physical
         left_buffer, right_buffer = CubeBuffer(left, rows, depth), CubeBuffer(right, depth, columns)
         sources = [Source(x, self.dtype, self._strides(side), self.padded) for side, x in enumerate((a, b))]
-        emit_move_to_left(e, sources[0], left_buffer, (m, k))
-        emit_move_to_right(e, sources[1], right_buffer, (k, n))
-        emit_matmul(
-            e,
-            left_buffer,
-            right_buffer,
-            CubeBuffer(acc, *self.result[:2]),
-            (m, k, n),
-            integer=self.dtype.kind == "int",
-            accumulate=self.start == "acc",
-            bias=bias if self.start == "bias" else None,
-        )
+        tiles = has_tiles(self.cpu, self.dtype)
+        (emit_pack_left if tiles else emit_move_to_left)(e, sources[0], left_buffer, (m, k))
+        (emit_pack_right if tiles else emit_move_to_right)(e, sources[1], right_buffer, (k, n))
+        buffers = left_buffer, right_buffer, CubeBuffer(acc, *self.result[:2])
+        accumulate, row = self.start == "acc", bias if self.start == "bias" else None
+        if tiles:
+            emit_tile_product(e, *buffers, (m, k, n), self.dtype, accumulate=accumulate, bias=row)
+        else:
+            integer = self.dtype.kind == "int"
+            emit_matmul(e, *buffers, (m, k, n), integer=integer, accumulate=accumulate, bias=row)
 
     def _place(self, matrix: np.ndarray, side: int) -> np.ndarray:
         """The matrix in memory; what lies around its valid region is poison."""

@@ -33,7 +33,7 @@ EXTENTS = [
 
 
 def cpu(width: int) -> CpuDescription:
-    return replace(host_cpu(), vector_bytes=width)
+    return replace(host_cpu(), vector_bytes=width, tiles=False)
 
 
 def matrices(dtype: DType, m: int, k: int, n: int, seed: int = 0) -> list[np.ndarray]:
@@ -75,19 +75,19 @@ def test_extents_known_at_run_time(dtype, width):
 
 @pytest.mark.parametrize("extents", [(1, 1, 1), (3, 7, 2), (17, 19, 35), (16, 64, 96), (8, 5, 256)])
 def test_extents_known_while_compiling(extents):
-    check(Product(host_cpu(), FP32, extents), *extents)
+    check(Product(cpu(64), FP32, extents), *extents)
 
 
 @pytest.mark.parametrize("start", ["acc", "bias"])
 @pytest.mark.parametrize("dtype", [FP32, INT8], ids=str)
 def test_what_the_product_is_added_to(dtype, start):
-    product = Product(host_cpu(), dtype, (48, 64, 112), start=start, dynamic=True)
+    product = Product(cpu(64), dtype, (48, 64, 112), start=start, dynamic=True)
     for extents in EXTENTS:
         check(product, *extents)
 
 
 def test_no_products_sum_to_zero_and_no_rows_or_columns_are_nothing():
-    product = Product(host_cpu(), FP32, (16, 16, 48), dynamic=True)
+    product = Product(cpu(64), FP32, (16, 16, 48), dynamic=True)
     a, b = np.ones((3, 0), np.float32), np.ones((0, 5), np.float32)
     np.testing.assert_array_equal(product.run(a, b), np.zeros((3, 5)))
     for m, n in ((0, 5), (3, 0)):
@@ -97,7 +97,7 @@ def test_no_products_sum_to_zero_and_no_rows_or_columns_are_nothing():
 
 @pytest.mark.parametrize("start", ["zero", "bias"])
 def test_int8_is_exact_at_the_extremes(start):
-    product = Product(host_cpu(), INT8, (1, 2080, 5), start=start, dynamic=True)
+    product = Product(cpu(64), INT8, (1, 2080, 5), start=start, dynamic=True)
     for k in (1, 1023, 1024, 1025, 2047, 2048, 2049, 2080):
         a, b = np.full((1, k), -128, np.int8), np.full((k, 5), -128, np.int8)
         b[:, 1], b[:, 2] = 127, 0
@@ -108,14 +108,14 @@ def test_int8_is_exact_at_the_extremes(start):
 
 def test_an_odd_sum_of_the_largest_products_is_exact():
     # 1024 products of 2^14 are 2^24; one odd product among fewer keeps the sum odd, which float32 must not round.
-    product = Product(host_cpu(), INT8, (1, 1024, 1))
+    product = Product(cpu(64), INT8, (1, 1024, 1))
     a, b = np.full((1, 1024), -128, np.int8), np.full((1024, 1), -128, np.int8)
     a[0, 1000], b[1000, 0] = 1, 1
     assert product.run(a, b)[0, 0] == 1023 * 16384 + 1
 
 
 def test_nan_and_infinity_reach_their_row_and_column_only():
-    product = Product(host_cpu(), FP32, (9, 5, 33))
+    product = Product(cpu(64), FP32, (9, 5, 33))
     a, b = np.ones((9, 5), np.float32), np.ones((5, 33), np.float32)
     a[2, 3], b[4, 30] = np.nan, np.inf
     expected = np.full((9, 33), 5.0)
