@@ -14,7 +14,7 @@ _TILE_DATA = 18
 @cache
 def tile_registers_allowed() -> bool:
     """Whether Linux, once asked, lets this process use the tile registers of an x86 processor (Intel AMX)."""
-    if os.name != "posix" or os.uname()[::4] != ("Linux", "x86_64"):
+    if os.uname().sysname != "Linux" or os.uname().machine != "x86_64":
         return False
     try:
         return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0

@@ -139,24 +139,40 @@ class _Packing:
 
     def _beside(self, line: ir.Value, k: ir.Value) -> None:
         """A block whose source has lines side by side: a word is put together from several rows of memory."""
-        e, (lines, depth), dtype = self.e, self.extents, self.source.dtype
-        group = _WORD // dtype.bytes
+        e, (lines, depth), unit = self.e, self.extents, _depth(self.source.dtype)
         inside = e.value(e.sub(lines, line))
-        none = e.constant(0, "i64")
-        vectors = []
-        for r in range(_SIDE):
-            words = None
-            for part in range(group):
-                at = e.value(e.add(k, r * group + part))
-                count = e.select(e.compare("slt", at, e.value(depth)), inside, none)
-                loaded = e.load(self.source.at(e, line, at), f"i{dtype.bits}", _SIDE, self._mask(count, _SIDE))
-                wide = e.cast("extui", loaded, "i32")
-                if part:
-                    wide = e.same("arith.shli", wide, e.constant(part * dtype.bits, "i32", _SIDE))
-                words = wide if words is None else e.same("arith.ori", words, wide)
-            assert words is not None
-            vectors.append(words)
-        self._store(vectors, line, k, turn=not self.across)
+
+        def whole() -> None:
+            mask = self._mask(inside, _SIDE)
+            self._store([self._words(line, k, r, lambda _: mask) for r in range(_SIDE)], line, k, turn=not self.across)
+
+        def part() -> None:
+            none = e.constant(0, "i64")
+
+            def mask(at: ir.Value) -> ir.Value:
+                return self._mask(e.select(e.compare("slt", at, e.value(depth)), inside, none), _SIDE)
+
+            self._store([self._words(line, k, r, mask) for r in range(_SIDE)], line, k, turn=not self.across)
+
+        if isinstance(depth, int) and depth % unit == 0:
+            whole()
+        else:
+            e.when(e.compare("sle", e.value(e.add(k, unit)), e.value(depth)), whole, part)
+
+    def _words(self, line: ir.Value, k: ir.Value, row: int, mask: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        """The words of a row of a block of Right, each from as many rows of memory as a word has elements."""
+        e, dtype = self.e, self.source.dtype
+        group = _WORD // dtype.bytes
+        words = None
+        for part in range(group):
+            at = e.value(e.add(k, row * group + part))
+            loaded = e.load(self.source.at(e, line, at), f"i{dtype.bits}", _SIDE, mask(at))
+            wide = e.cast("extui", loaded, "i32")
+            if part:
+                wide = e.same("arith.shli", wide, e.constant(part * dtype.bits, "i32", _SIDE))
+            words = wide if words is None else e.same("arith.ori", words, wide)
+        assert words is not None
+        return words
 
     def _scattered(self, line: ir.Value, k: ir.Value) -> None:
         """A block whose source is consecutive in no direction, element by element."""

@@ -30,7 +30,7 @@ from pypto_jit.targets import Space
 
 ARENA_ALIGNMENT = 64
 NO_ARRAY = ArrayType(0, FP32)
-# Left and Right hold float32 whatever their dtype: four bytes for each element of at least one byte.
+# Left and Right hold float32 whatever their dtype, or blocks for tile registers, which fit into as many bytes.
 _CUBE_SCALE = {Space.LEFT: 4, Space.RIGHT: 4}
 
 

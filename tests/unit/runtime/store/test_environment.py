@@ -136,6 +136,23 @@ def test_another_processor_is_another_text(monkeypatch, tmp_path):
     assert "bogomips" not in texts[0]
 
 
+def test_tile_registers_that_the_system_refuses_are_not_described(monkeypatch, tmp_path):
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nflags\t\t: sse2 amx_bf16 avx2 amx_tile\n\n")
+    real = open
+
+    def other(path, *arguments, **keywords):
+        return real(tmp_path / "cpuinfo" if path == "/proc/cpuinfo" else path, *arguments, **keywords)
+
+    monkeypatch.setattr("builtins.open", other)
+    texts = []
+    for allowed in (True, False):
+        monkeypatch.setattr(environment, "tile_registers_allowed", lambda allowed=allowed: allowed)
+        environment.host_cpu_text.cache_clear()
+        texts.append(json.loads(environment.host_cpu_text())["flags"])
+    environment.host_cpu_text.cache_clear()
+    assert texts == ["sse2 amx_bf16 avx2 amx_tile", "sse2 avx2"]
+
+
 def test_the_compilers_are_named_with_version_and_contents():
     tools = json.loads(environment.tools_text())
     assert tools["llvmlite"].startswith("llvmlite-0.")
