@@ -1,9 +1,8 @@
 """The matrix product on the CPU: a register-blocked micro-kernel over packed operands.
 
 Operands of the cube are float32 on the CPU whatever their dtype (but for products in `cube_tiles`). Left is row-major.
-Right is packed: its columns are
-cut into panels a few vectors wide (`panels`), each panel is row-major, and panels follow one another. Acc is row-major.
-A micro-kernel keeps a block of Acc in registers while it walks over K. Physical extents of cube tiles are multiples of
+Right is packed: its columns are cut into panels a few vectors wide (`panels`), each panel is row-major, and panels
+follow one another. Acc is row-major. A micro-kernel keeps a block of Acc in registers while it walks over K. Physical extents of cube tiles are multiples of
 16, so whole vectors and whole row blocks always fit; what they compute outside the valid region is unspecified, and
 padding along K is never read into a sum.
 
