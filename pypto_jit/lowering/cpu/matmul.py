@@ -2,9 +2,9 @@
 
 Operands of the cube are float32 on the CPU whatever their dtype (but for products in `cube_tiles`). Left is row-major.
 Right is packed: its columns are cut into panels a few vectors wide (`panels`), each panel is row-major, and panels
-follow one another. Acc is row-major. A micro-kernel keeps a block of Acc in registers while it walks over K. Physical extents of cube tiles are multiples of
-16, so whole vectors and whole row blocks always fit; what they compute outside the valid region is unspecified, and
-padding along K is never read into a sum.
+follow one another. Acc is row-major. A micro-kernel keeps a block of Acc in registers while it walks over K. Physical
+extents of cube tiles are multiples of 16, so whole vectors and whole row blocks always fit; what they compute outside
+the valid region is unspecified, and padding along K is never read into a sum.
 
 INT8 products are exact: a product is at most 2^14, so 1024 of them sum to at most 2^24, which float32 still holds
 exactly; each such chunk of K is converted and added in int32.
