@@ -35,6 +35,8 @@ _STRUCTURE_OF_VALUES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str
         [("tensor", "base @pypto::@tensor"), ("numbers", "variadic is index")],
         [("view", "base @pypto::@tensor")],
     ),
+    # An offset, checked: what is of a size there lies in an extent. Attribute message: of the error where it does not.
+    "within": ([("offset", "is index"), ("size", "is index"), ("extent", "is index")], [("checked", "is index")]),
     "submit": ([("dependencies", "variadic is index")], [("task", "is index")]),
     "access": ([("tensor", "base @pypto::@tensor"), ("corners", "variadic is index")], []),
     # One operand each, since those of a variadic one would all have one type.
@@ -53,6 +55,8 @@ STRUCTURE = {
     "get_block_num": ((), ("count",)),
     # Orders reads and writes of single elements of global memory and those of boxes.
     "fence": ((), ()),
+    # As in ``pypto``; the CPU checks, and the assembly has the offset itself.
+    "within": (("offset", "size", "extent"), ("checked",)),
     # Single elements, at an offset in elements. The bounds are index and extent for each dimension of a tensor, row and
     # column of a tile: what the CPU checks, and the assembly leaves out.
     "load_scalar": (("pointer", "offset", "bounds*"), ("value",)),

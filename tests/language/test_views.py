@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 
@@ -202,3 +204,77 @@ def test_the_extent_of_a_slice_is_static():
         lines(kernel, spec(16, 16), spec(16, 16))
     assert "the extent of a slice is static" in str(raised.value)
     assert "valid_shape" in str(raised.value)
+
+
+def test_a_box_that_leaves_its_slice_is_found_at_its_line():
+    first = inspect.currentframe().f_lineno + 4
+
+    @pypto.jit
+    def kernel(x, at, out):
+        part = pl.slice(x, [4, 16], [at[0], 0])
+        pl.store(pl.load(part, [at[1], 0], [2, 16]), [at[2], 0], out[0:4])
+
+    x = _numbers(16, 16)
+    expected = torch.zeros(16, 16)
+    expected[2:4] = x[7:9]
+    check(kernel, x, torch.tensor([5, 2, 2]), torch.zeros(16, 16), ways=("compiled", "interpreted", "trace"),
+          out=expected)  # fmt: skip
+    # Each is inside of the tensor.
+    for at, line in (([13, 0, 0], 0), ([-1, 1, 0], 0), ([4, 3, 0], 1), ([4, -1, 0], 1), ([4, 0, 3], 1)):
+        for way in (kernel, kernel.interpret):
+            out = torch.zeros(16, 16)
+            with pytest.raises(BoundsError) as raised:
+                way(x, torch.tensor(at), out)
+            assert raised.value.span.line == first + line
+            # What a failed check is about is not moved.
+            assert torch.equal(out[4:], torch.zeros(12, 16))
+
+
+def test_an_element_beyond_its_slice_or_shape_is_none():
+    @pypto.jit
+    def kernel(x, at, out):
+        out[0, 0] = x[4:8][at[0], 1]
+        pl.write(pl.reshape(out, [4, 64]), [at[1], at[2]], 2.0)
+
+    for at in ([4, 0, 0], [-1, 0, 0], [0, 1, 64], [0, 0, -1]):
+        for way in (kernel, kernel.interpret):
+            with pytest.raises(BoundsError):
+                way(_numbers(16, 16), torch.tensor(at), torch.zeros(16, 16))
+
+
+def test_a_box_that_is_certain_to_stay_in_its_slice_is_not_checked():
+    @pypto.jit
+    def kernel(x, out):
+        for k in pl.range(4):
+            rows = x[k * 4 : k * 4 + 4]
+            for j in pl.range(2):
+                pl.store(pl.load(rows, [j * 2, 0], [2, 16]), [j * 2, 0], out[k * 4 : k * 4 + 4])
+
+    lowered = kernel.lower(_numbers(16, 16), torch.zeros(16, 16))
+    assert "within" not in lowered["views"]
+    check(kernel, _numbers(16, 16), torch.zeros(16, 16), out=_numbers(16, 16))
+
+
+def test_the_assembly_has_no_checks():
+    @pypto.jit
+    def kernel(x, at, out):
+        pl.store(pl.load(pl.slice(x, [4, 16], [at[0], 0]), [at[1], 0], [2, 16]), [0, 0], out)
+
+    lowered = kernel.lower(_numbers(16, 16), torch.tensor([1, 1]), torch.zeros(2, 16))
+    assert "pto.within" in lowered["plan"]
+    assert "within" not in lowered["pto"]
+
+
+def test_a_store_to_a_slice_knows_how_large_its_tile_is():
+    @pypto.jit
+    def kernel(x, at, out):
+        part = pl.slice(out, [4, 16], [at[0], 0])
+        pl.store(pl.load(x, [0, 0], [4, 16], valid_shape=[at[1], 16]), [at[2], 0], part)
+
+    x, expected = _numbers(16, 16), torch.zeros(16, 16)
+    expected[4:6] = x[:2]
+    check(kernel, x, torch.tensor([2, 2, 2]), torch.zeros(16, 16), ways=("compiled", "interpreted", "trace"),
+          out=expected)  # fmt: skip
+    for way in (kernel, kernel.interpret):
+        with pytest.raises(BoundsError):
+            way(x, torch.tensor([2, 3, 2]), torch.zeros(16, 16))

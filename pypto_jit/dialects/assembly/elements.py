@@ -17,7 +17,7 @@ from pypto_jit.dialects.types import ArrayType, PointerType, TileBufType, parse_
 from pypto_jit.errors import AssemblyError
 
 # Operands that the text names, before those that only say where an element is.
-NAMED = {"load_scalar": 2, "store_scalar": 3, "tgetval": 2, "tsetval": 3}
+NAMED = {"within": 1, "load_scalar": 2, "store_scalar": 3, "tgetval": 2, "tsetval": 3}
 
 Spell = Callable[[ir.Value], str]
 

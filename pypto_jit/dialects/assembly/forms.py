@@ -55,6 +55,7 @@ SYNCHRONIZATION = _names(
 # Scalar accesses of global memory go through a cache that loads and stores of tiles pass by: what orders them waits for
 # all pipes, drops the cache, and waits for memory. The last line stands for all three when it is read.
 FENCE = "pto.fence"
+WITHIN = "pto.within"
 FENCED = (
     "pto.barrier #pto.pipe<PIPE_ALL>",
     "pto.cmo.cacheinvalid all #pto.address_space<gm>",

@@ -224,6 +224,8 @@ class _FunctionPrinter:
             self._if(operation)
         elif name == forms.CONDITION:
             self._condition(operation)
+        elif name == forms.WITHIN:
+            self._names.alias(operation.results[0], self._names[operation.operands[0]])
         elif name == forms.FENCE:
             for line in forms.FENCED:
                 self._line(line, operation)

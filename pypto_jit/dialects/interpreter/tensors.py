@@ -93,6 +93,19 @@ def _box(source: Array, offsets: list[int], extents: list[int], axes: tuple[int,
     return box[tuple(slice(None) if axis in axes else 0 for axis in range(source.ndim))]
 
 
+def _within(operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:
+    message = ir.StringAttr(operation.attributes["message"]).value
+    span, (result,) = span_of(operation.location), results
+
+    def run(values: _Values) -> None:
+        offset, size, extent = (values[slot] for slot in operands)
+        if offset < 0 or size < 0 or offset + size > extent:
+            raise BoundsError(message, span=span, found=f"offset {offset}, size {size}", expected=f"within {extent}")
+        values[result] = offset
+
+    return run
+
+
 def _strided(source: Array, kind: TensorType, axes: tuple[int, ...]) -> Array:
     item = source.itemsize
     shape, strides = [], []
@@ -121,6 +134,7 @@ STEPS: dict[str, Callable[[ir.Operation, list[int], list[int]], _Step]] = {
     "pypto.dim": _dim,
     "pypto.create_tensor": _create,
     "pypto.view": _view,
+    "pypto.within": _within,
     "pypto.submit": _submit,
     "pypto.access": _nothing,
 }

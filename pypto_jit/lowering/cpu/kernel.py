@@ -27,6 +27,7 @@ from pypto_jit.lowering.cpu.schedule import longest_group
 from pypto_jit.lowering.cpu.single import ELEMENT_NAMES, emit_element
 from pypto_jit.lowering.cpu.staging import Staging, find_staging
 from pypto_jit.lowering.cpu.transfer import emit_transfer
+from pypto_jit.lowering.cpu.within import check_offset, drop_certain
 from pypto_jit.lowering.cpu.work import estimate, estimate_block
 from pypto_jit.lowering.spans import span_of
 from pypto_jit.lowering.tree import functions
@@ -93,11 +94,12 @@ def lower_to_cpu(module: ir.Module, cpu: CpuDescription) -> CpuModule:
 
 
 def _lower_function(function: ir.Operation, types: TypeTable, cpu: CpuDescription, checks: list[Check]) -> None:
-    program = Program(function, types)
-    work = estimate(program, function), estimate_block(program)
     block = function.regions[0].blocks[0]
     given = described_arguments(function, len(block.arguments))
     extents = [value for value, attributes in zip(block.arguments, given, strict=True) if "pypto.dim" in attributes]
+    drop_certain(function, Ranges(extents))
+    program = Program(function, types)
+    work = estimate(program, function), estimate_block(program)
     emitter = Emitter(function.context, block, cpu)
     for argument in block.arguments:
         if str(argument.type).startswith("!pto."):
@@ -110,6 +112,9 @@ def _lower_function(function: ir.Operation, types: TypeTable, cpu: CpuDescriptio
     for op, tile, limits in program.limited:
         with ir.InsertionPoint(op):
             check_limits(frame, op, tile, limits)
+    for op, *box in program.checked:
+        with ir.InsertionPoint(op):
+            check_offset(frame, op, *box)
     _lower_block(frame, program.body, live_after(program.body), find_staging(program))
     frame.finish()
     for op in reversed(program.handles):

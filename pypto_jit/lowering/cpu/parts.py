@@ -21,15 +21,19 @@ _BITS = {1: INT8, 2: INT16, 4: INT32}
 _ZERO, _MAX, _MIN = 1, 2, 3
 
 Pair = tuple[Extent, Extent]
+# An offset, a size, and the extent that both must lie in.
+Side = tuple[Extent, Extent, Extent]
 
 
 def check_limits(frame: Frame, op: ir.Operation, tile: Tile, limits: tuple[int, ...]) -> None:
     """Check that the valid extents of a handle lie within what its author made."""
-    boxes: list[tuple[Extent, Extent, Extent]] = [(0, v, s) for v, s in zip(tile.valid, limits, strict=True)]
-    _check(frame, op, boxes, "the valid shape does not lie in its tile")
+    boxes: list[Side] = [(0, v, s) for v, s in zip(tile.valid, limits, strict=True)]
+    check_boxes(frame, op, boxes, "the valid shape does not lie in its tile")
 
 
-def _check(frame: Frame, op: ir.Operation, boxes: list[tuple[Extent, Extent, Extent]], what: str) -> ir.Value | None:
+def check_boxes(
+    frame: Frame, op: ir.Operation, boxes: list[tuple[Extent, Extent, Extent]], what: str
+) -> ir.Value | None:
     """Check ``0 <= offset``, ``0 <= size`` and ``offset + size <= limit``; the condition, None where it is certain."""
     e, ranges, number = frame.e, frame.ranges, frame.number
     conditions = []
@@ -79,7 +83,7 @@ def _guarded(
     # A valid extent that is only known at run time may also exceed the buffer.
     boxes += [(0, v, s) for v, s in zip(part.valid, part.type.shape, strict=True) if not isinstance(v, int)]
     boxes += [(0, v, s) for v, s in zip(whole.valid, whole.type.shape, strict=True) if not isinstance(v, int)]
-    return _check(frame, instruction.op, boxes, what)
+    return check_boxes(frame, instruction.op, boxes, what)
 
 
 def emit_extract(frame: Frame, instruction: Instruction) -> None:

@@ -207,6 +207,7 @@ class Program:
         body: its instructions.
         handles: operations that only describe (views, boxes, handles), in order; the lowering erases them at the end.
         limited: handles whose valid extents must be checked, with the largest that they may be.
+        checked: operations that check an offset, with the offset, a size and the extent that both must lie in.
         bases: where each space starts in the arena, in bytes.
         arena: bytes of scratch.
 
@@ -221,6 +222,7 @@ class Program:
         self._boxes: dict[ir.Value, Box] = {}
         self.handles: list[ir.Operation] = []
         self.limited: list[tuple[ir.Operation, Tile, tuple[int, ...]]] = []
+        self.checked: list[tuple[ir.Operation, Extent, Extent, Extent]] = []
         self.block_index: list[ir.Value] = []
         self.block_count: list[ir.Value] = []
         self.body = self._read(function.regions[0].blocks[0])
@@ -263,6 +265,10 @@ class Program:
             return self._instruction(op, name)
         if name in ELEMENT_ROWS:
             return self._element(op, ELEMENT_ROWS[name])
+        if name == "within":
+            offset, size, extent = map(_extent, op.operands)
+            self.checked.append((op, offset, size, extent))
+            return None
         self.handles.append(op)
         operands = list(op.operands)
         if name == "alloc_tile":

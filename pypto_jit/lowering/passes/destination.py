@@ -59,6 +59,7 @@ class _Conversion:
             "pypto.store": self._store,
             "pypto.dim": self._dim,
             "pypto.view": self._erased_view,
+            "pypto.within": self._within,
             **dict.fromkeys(ELEMENT_OPERATIONS, self._element),
             "pypto.create_tile": self._create,
             "pypto.reshape": self._reshape,
@@ -255,6 +256,13 @@ class _Conversion:
         extent = self._tensors.extent(node.operands[0], number(node.op, "axis") or 0)
         node.results[0].replace_all_uses_with(extent)
         self._renamed[node.results[0]] = extent
+
+    def _within(self, node: Node) -> None:
+        self._start(node)
+        operands = [self._value(v) for v in node.operands]
+        offset = self._emitter.value("pto.within", operands, self._types.index, dict(node.op.attributes.items()))
+        node.results[0].replace_all_uses_with(offset)
+        self._renamed[node.results[0]] = offset
 
     def _element(self, node: Node) -> None:
         self._start(node)

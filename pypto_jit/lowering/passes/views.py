@@ -4,11 +4,16 @@ A slice only moves the box. Where dimensions are in another order, where the las
 another shape, the box is that of a ``pypto.view`` of the kind ``strided``: a tensor's memory under extents and strides
 of its own. Its attribute ``axes`` says which of the tensor's dimensions each of its dimensions is, or -1 for one with
 the extent and the stride that its type has; an extent that the type does not know is the number of elements.
+
+What lies within a slice is a part of what lies within its tensor, so that checks against the tensor alone would let a
+box reach past its slice. An offset that is not certain to stay inside therefore goes through a ``pypto.within``: it
+gives the offset, and fails where ``0 <= offset``, ``0 <= size`` or ``offset + size <= extent`` does not hold. What uses
+the offset keeps the check, wherever later passes take it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -16,21 +21,30 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC, TensorType, row_major_strides
 from pypto_jit.errors import ShapeError, TraceError
 from pypto_jit.lowering.attributes import number, numbers
+from pypto_jit.lowering.bounds import Bounds, combine
 from pypto_jit.lowering.chains import VIEW, View, view_of
 from pypto_jit.lowering.emitter import Emitter, anchor
 from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.stored import StoredSizes
 from pypto_jit.lowering.tree import Node, constant, functions, read
 
 STRIDED = "strided"
+WITHIN = "pypto.within"
+_OUTSIDE = {
+    "pypto.load": "a load reads outside of its tensor",
+    "pypto.store": "a store writes outside of its tensor",
+    "pypto.read": "an element outside of its tensor",
+    "pypto.write": "an element outside of its tensor",
+}
 
 
 def run(module: ir.Operation, lowering: Lowering) -> bool:
     """Resolve the views of every function, host functions too; whether there were any."""
     changed = False
     for function in functions(module):
-        nodes = list(read(function).walk())
-        if any(node.name == VIEW for node in nodes):
-            _Resolution(function, lowering).run(nodes)
+        body = read(function)
+        if any(node.name == VIEW for node in body.walk()):
+            _Resolution(function, lowering, StoredSizes(function, body, lowering.types)).run(list(body.walk()))
             changed = True
     return changed
 
@@ -45,17 +59,24 @@ class _Form:
             whose offset counts elements.
         offsets: of every dimension; None for 0.
         axes: the dimensions that the view has.
+        limits: of every dimension, the extent of the slice that is all that the view shows of it; None where it shows
+            what the tensor, or the shape, has.
     """
 
     root: ir.Value
     shape: tuple[int, ...] | None
     offsets: list[ir.Value | None]
     axes: list[int]
+    limits: list[ir.Value | None]
 
 
 class _Resolution:
-    def __init__(self, function: ir.Operation, lowering: Lowering) -> None:
+    def __init__(self, function: ir.Operation, lowering: Lowering, stored: StoredSizes) -> None:
         self._types = lowering.types
+        self._stored = stored
+        self._bounds = Bounds(lambda value: False)
+        self._replaced: dict[ir.Value, ir.Value] = {}
+        self._erased: list[ir.Operation] = []
         block = function.regions[0].blocks[0]
         # Constants go before the first operation, which must not be one that goes.
         self._entry = anchor(block, lowering.types)
@@ -76,8 +97,8 @@ class _Resolution:
             node.operands = list(node.op.operands)
             if node.name != VIEW and any(operand in self._forms for operand in node.operands):
                 self._resolve(node)
-        for node in reversed(views):
-            node.op.erase()
+        for op in [*reversed(self._erased), *(node.op for node in reversed(views))]:
+            op.erase()
 
     # Views
 
@@ -85,17 +106,64 @@ class _Resolution:
         found = self._forms.get(tensor)
         if found is None:
             rank = self._types.tensor(tensor).rank
-            found = _Form(tensor, None, [None] * rank, list(range(rank)))
+            found = _Form(tensor, None, [None] * rank, list(range(rank)), [None] * rank)
         return found
 
     def _compose(self, node: Node, view: View) -> _Form:
         source = self._form(view.source)
         if view.kind == "reshape":
             return self._reshape(node, source)
-        offsets = list(source.offsets)
-        for axis, offset in zip(source.axes, view.offsets, strict=False):
-            offsets[axis] = self._sum(offsets[axis], offset)
-        return _Form(source.root, source.shape, offsets, [source.axes[axis] for axis in view.axes])
+        offsets, limits = list(source.offsets), list(source.limits)
+        for axis, offset, extent in zip(source.axes, view.offsets, view.extents, strict=False):
+            whole = self._limit(source, axis)
+            inside = self._within(offset, extent, whole, "a slice leaves its tensor")
+            offsets[axis] = self._sum(offsets[axis], inside)
+            if constant(offset) != 0 or not self._is_same(extent, whole):
+                limits[axis] = extent
+        return _Form(source.root, source.shape, offsets, [source.axes[axis] for axis in view.axes], limits)
+
+    def _limit(self, form: _Form, axis: int) -> ir.Value:
+        """How much a view shows of a dimension."""
+        limit = form.limits[axis]
+        if limit is not None:
+            return self._replaced.get(limit, limit)
+        return self._extent(form.root, axis) if form.shape is None else self._emitter.index(form.shape[axis - 1])
+
+    def _within(self, offset: ir.Value, size: ir.Value, extent: ir.Value, message: str) -> ir.Value:
+        """An offset, checked unless it is certain that what starts there stays inside."""
+        if self._is_inside(offset, size, extent):
+            return offset
+        attributes = {"message": ir.StringAttr.get(message)}
+        return self._emitter.value(WITHIN, [offset, size, extent], self._types.index, attributes)
+
+    def _is_inside(self, offset: ir.Value, size: ir.Value, extent: ir.Value) -> bool:
+        start, length = self._bounds.of(offset), self._bounds.of(size)
+        if not (isinstance(start.low, int) and isinstance(length.low, int) and min(start.low, length.low) >= 0):
+            return False
+        if constant(offset) == 0 and size == extent:
+            return True
+        end, room = combine("addi", start.high, length.high), self._bounds.of(extent).low
+        return isinstance(end, int) and isinstance(room, int) and end <= room
+
+    def _is_same(self, left: ir.Value, right: ir.Value) -> bool:
+        number = constant(left)
+        return left == right or (number is not None and number == constant(right))
+
+    def _checked(
+        self, node: Node, form: _Form, indices: Sequence[ir.Value], size: Callable[[int], ir.Value], *, all: bool
+    ) -> list[ir.Value]:
+        """The offsets of a box on a view, checked against what slices left of its dimensions.
+
+        Args:
+            size: gives the size of the box in each dimension of the view.
+            all: check the other dimensions as well.
+        """
+        return [
+            self._within(index, size(k), self._limit(form, axis), _OUTSIDE[node.name])
+            if all or form.limits[axis] is not None
+            else index
+            for k, (index, axis) in enumerate(zip(indices, form.axes, strict=True))
+        ]
 
     def _reshape(self, node: Node, source: _Form) -> _Form:
         linear: ir.Value | None = None
@@ -111,7 +179,8 @@ class _Resolution:
                 )
             linear = self._sum(linear, self._emitter.arith("muli", offset, self._emitter.index(stride)))
         shape = self._types.tensor(node.results[0]).shape
-        return _Form(source.root, shape, [linear, *[None] * len(shape)], list(range(1, len(shape) + 1)))
+        rest = [None] * len(shape)
+        return _Form(source.root, shape, [linear, *rest], list(range(1, len(shape) + 1)), [None, *rest])
 
     def _strides(self, form: _Form) -> tuple[int, ...]:
         if form.shape is None:
@@ -150,13 +219,14 @@ class _Resolution:
         tensor, *rest = node.operands
         form, rank = self._forms[tensor], self._types.tensor(tensor).rank
         base, order = self._base(node, form)
-        offsets = self._moved(form, order, rest[:rank])
+        indices = self._checked(node, form, rest[:rank], rest[rank:].__getitem__, all=False)
+        offsets = self._moved(form, order, indices)
         one = self._emitter.index(1)
         sizes = [rest[rank:][form.axes.index(d)] if d in form.axes else one for d in order]
         operands = [base, *offsets, *sizes]
         new = self._emitter.emit(node.name, operands, [node.results[0].type], dict(node.op.attributes.items()))
         node.results[0].replace_all_uses_with(new.results[0])
-        node.op.erase()
+        self._erased.append(node.op)
 
     def _store(self, node: Node) -> None:
         tile, tensor, *indices = node.operands
@@ -168,11 +238,30 @@ class _Resolution:
         # A tile lies right-aligned in the dimensions of a view.
         surplus = len(valid) - len(form.axes)
         leading, sides = (valid[:surplus], valid[surplus:]) if surplus > 0 else ([], [1] * -surplus + valid)
+        indices = self._checked(node, form, indices, lambda k: self._size(node, valid, sides, k), all=False)
         box = [*leading, *(sides[form.axes.index(d)] if d in form.axes else 1 for d in order)]
         attributes = dict(node.op.attributes.items())
         attributes["box"] = ir.DenseI64ArrayAttr.get(box)
         self._emitter.emit(node.name, [tile, base, *self._moved(form, order, indices)], (), attributes)
-        node.op.erase()
+        self._erased.append(node.op)
+
+    def _size(self, node: Node, valid: Sequence[int], sides: Sequence[int], k: int) -> ir.Value:
+        """The size in a dimension of a view of the box that a store writes."""
+        emitter = self._emitter
+        if sides[k] != DYNAMIC:
+            return emitter.index(sides[k])
+        last = k == len(sides) - 1
+        extent = self._stored.of(node)[1 if last else 0]
+        size = None
+        for factor in extent.factors:
+            value = self._replaced.get(factor, factor)
+            size = value if size is None else emitter.arith("muli", size, value)
+        if size is None:
+            size = emitter.index(extent.constant)
+        elif extent.constant:
+            size = emitter.arith("addi", size, emitter.index(extent.constant))
+        others = prod(side for side in valid[:-1] if side != DYNAMIC)
+        return size if last or others <= 1 else emitter.arith("divsi", size, emitter.index(others))
 
     def _moved(self, form: _Form, order: Sequence[int], indices: Sequence[ir.Value]) -> list[ir.Value]:
         """The offsets of a box, by those on the view."""
@@ -222,6 +311,9 @@ class _Resolution:
     def _element(self, node: Node) -> None:
         position = next(k for k, operand in enumerate(node.operands) if operand in self._forms)
         form, indices = self._forms[node.operands[position]], node.operands[position + 1 :]
+        one = self._emitter.index(1)
+        # An index in another shape is not one of the tensor, which would otherwise be checked.
+        indices = self._checked(node, form, indices, lambda k: one, all=form.shape is not None)
         moved = self._moved(form, range(len(form.offsets)), indices)
         if form.shape is not None:
             moved = self._unflatten(form, moved)
@@ -232,8 +324,9 @@ class _Resolution:
             dict(node.op.attributes.items()),
         )
         for old, result in zip(node.results, new.results, strict=True):
+            self._replaced[old] = result
             old.replace_all_uses_with(result)
-        node.op.erase()
+        self._erased.append(node.op)
 
     def _unflatten(self, form: _Form, offsets: list[ir.Value]) -> list[ir.Value]:
         """The indices in the tensor of an element of a view in another shape."""
@@ -262,5 +355,6 @@ class _Resolution:
             extent = self._emitter.index(form.shape[axis - 1])
         else:
             extent = self._extent(form.root, axis)
+        self._replaced[node.results[0]] = extent
         node.results[0].replace_all_uses_with(extent)
-        node.op.erase()
+        self._erased.append(node.op)

@@ -139,6 +139,10 @@ class Machine:
         if name == "scf.if":
             region = op.regions[0 if operands[0] else 1]
             return self._block(region.blocks[0], values, place) if len(region.blocks) else []
+        if name == "pto.within":
+            offset, size, extent = operands
+            assert 0 <= offset <= extent - size <= extent
+            return [offset]
         if name == "pto.get_block_idx":
             return [place[0]]
         if name == "pto.get_block_num":

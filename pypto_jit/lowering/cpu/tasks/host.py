@@ -108,6 +108,7 @@ class _Host:
         self._lowered: dict[str, Callable[[ir.Operation], None]] = {
             "pypto.create_tensor": self._create,
             "pypto.dim": self._dim,
+            "pypto.within": self._within,
             "pypto.submit": self._submit,
             "pypto.access": self._access,
             "pypto.argument": self._argument,
@@ -215,6 +216,14 @@ class _Host:
     def _dim(self, op: ir.Operation) -> None:
         axis = ir.IntegerAttr(op.attributes["axis"]).value
         self._m.replace(op, self._m.tensors[op.operands[0]].extents[axis])
+
+    def _within(self, op: ir.Operation) -> None:
+        m, e = self._m, self._m.e
+        offset, size, extent = (e.value(m.number(value)) for value in op.operands)
+        zero, end = e.constant(0, "i64"), e.value(e.sub(extent, size))
+        conditions = [e.compare("sge", offset, zero), e.compare("sge", size, zero), e.compare("sle", offset, end)]
+        m.fail_unless(m.every(conditions), op, text(op, "message") or "")
+        m.replace(op, offset)
 
     def _create(self, op: ir.Operation) -> None:
         m, e, kind = self._m, self._m.e, self._types.tensor(op.results[0])
