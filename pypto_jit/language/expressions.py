@@ -174,7 +174,7 @@ def _kept(rank: int, axes: Sequence[int]) -> list[int]:
 
 
 def reduce(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """``sum``, ``max`` or ``min`` over some axes; over all of them where none is given."""
+    """``sum``, ``max``, ``min`` or ``prod`` over some axes; over all of them where none is given."""
     kind = type_of(source(name, tensor))
     axes = axes_of(name, tensor, axis)
     with at_the_line():
@@ -346,6 +346,10 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
         from pypto_jit.language.selection import where
 
         return where(*operands)
+    if name == "concat":
+        from pypto_jit.language.joining import concatenated
+
+        return concatenated(operands, attributes.get("axis", -1))
     if name == "rdivs":
         return elementwise("div", operands[1], operands[0])
     if name in ("row_expand", "col_expand"):
@@ -354,7 +358,7 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
     if rest.startswith("expand_"):
         spread = rest.removeprefix("expand_")
         return elementwise(_OF_VECTORS.get(spread, spread), *operands)
-    if kind in ("row", "col") and rest in ("sum", "max", "min"):
+    if kind in ("row", "col") and rest in ("sum", "max", "min", "prod"):
         return reduce(rest, operands[0], -1 if kind == "row" else -2, True)
     if BY_NAME[name].rule == "elementwise":
         return elementwise(_OF_SCALARS.get(name, name), *operands)

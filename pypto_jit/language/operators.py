@@ -198,6 +198,12 @@ def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = F
     return emit("matmul", (lhs, rhs))
 
 
+def concat(lhs: Any, rhs: Any, axis: int = -1) -> Any:
+    if isinstance(lhs, Tile) and axis not in (-1, 1):
+        raise ShapeError("concat of tiles puts them side by side", span=here(), found=f"axis={axis}", expected=-1)
+    return emit("concat", (lhs, rhs), {"axis": axis})
+
+
 def _comparison(name: str, kind: Any) -> str:
     if isinstance(kind, int) and not isinstance(kind, bool) and 0 <= kind < len(COMPARISONS):
         return COMPARISONS[kind]
@@ -240,7 +246,7 @@ _WRITTEN = {
     function.__name__: function
     for function in (
         *(load, store, read, write, create_tile, full, cast, reshape, transpose, move),
-        *(set_validshape, fillpad, extract, matmul, cmp, cmps, sel, sels),
+        *(set_validshape, fillpad, extract, matmul, concat, cmp, cmps, sel, sels),
     )
 }
 _DISPATCHED = ("add", "sub", "mul", "div", "maximum", "minimum", "and_", "or_", "xor", "shl", "shr")

@@ -84,6 +84,12 @@ def expand(x: Any, shape: Any) -> Tensor:
 
 
 @checked
+def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The product over some axes, as `sum`."""
+    return reduce("prod", x, axis, keepdims)
+
+
+@checked
 def where(mask: Any, x: Any, y: Any) -> Tensor:
     """The elements of ``x`` where the mask is not zero, those of ``y`` elsewhere.
 
@@ -116,4 +122,4 @@ def ones_like(x: Any) -> Tensor:
     return full_like(x, 1)
 
 
-__all__ = ["expand", "full_like", "layer_norm", "mean", "ones_like", "rms_norm", "sum", "where", "zeros_like"]
+__all__ = ["expand", "full_like", "layer_norm", "mean", "ones_like", "prod", "rms_norm", "sum", "where", "zeros_like"]

@@ -137,3 +137,62 @@ def test_what_is_refused():
     _refused(lambda x, y: pl.where(x > 0, x, y), ShapeError, "operands of where do not broadcast")
     _refused(lambda x, y: pl.where(x == 0, x, x), TraceError, "where takes a tensor as its mask")
     _refused(lambda x, y: pl.where(x > 0, x, x), DTypeError, "does not take INT8", torch.int8)
+
+
+def test_products_of_elements():
+    @pypto.jit
+    def kernel(x, rows, columns, everything):
+        rows[:] = pl.prod(x, axis=1)
+        columns[:] = pl.prod(x, axis=0)
+        everything[:] = pl.prod(x)
+
+    x = 2.0 ** _integers(20, 33).clamp(-1, 1)
+    check(
+        kernel,
+        *(x, torch.zeros(20), torch.zeros(33), torch.zeros(())),
+        ways=TRACED,
+        rows=x.prod(1),
+        columns=x.prod(0),
+        everything=x.prod(),
+    )
+
+
+def test_products_of_tiles():
+    @pypto.jit
+    def kernel(x, rows, columns):
+        t = pl.load(x, [0, 0], [5, 40])
+        pl.store(pl.row_prod(t), [0, 0], rows)
+        pl.store(pl.col_prod(t), [0, 0], columns)
+
+    for dtype in (torch.float32, torch.float16, torch.int32, torch.int16):
+        x = _integers(5, 40, dtype=dtype)
+        x[x == 0] = -1
+        x[:2] = 1
+        rows, columns = x.double().prod(1, keepdim=True), x.double().prod(0, keepdim=True)
+        if not dtype.is_floating_point:
+            rows = x.long().prod(1, keepdim=True)
+        check(
+            kernel,
+            x,
+            torch.zeros_like(rows).to(dtype),
+            torch.zeros(1, 40, dtype=dtype),
+            rows=rows.to(dtype),
+            columns=columns.to(dtype),
+        )
+
+
+def test_one_after_another():
+    @pypto.jit
+    def kernel(x, y, rows, columns):
+        rows[:] = pl.concat(x, y * 2.0, axis=0) + 1.0
+        columns[:] = pl.concat(x, x)
+
+    x, y = _random(5, 12), _random(7, 12, seed=1)
+    check(
+        kernel,
+        *(x, y, torch.zeros(12, 12), torch.zeros(5, 24)),
+        ways=TRACED,
+        rows=torch.cat([x, y * 2.0]) + 1.0,
+        columns=torch.cat([x, x], 1),
+    )
+    _refused(lambda x, y: pl.concat(x, x, axis=2), ShapeError, "differ along one axis")

@@ -171,7 +171,12 @@ def _extremum(function: numpy.ufunc) -> Callable[[Array, _Axis], Array]:
     return run
 
 
-REDUCTIONS = {"sum": _sum, "max": _extremum(numpy.maximum), "min": _extremum(numpy.minimum)}
+def _product_of(box: Array, axis: _Axis) -> Array:
+    wide = numpy.float64 if box.dtype.kind == "f" else numpy.int64
+    return numpy.prod(box.astype(wide), axis=axis, keepdims=True)
+
+
+REDUCTIONS = {"sum": _sum, "prod": _product_of, "max": _extremum(numpy.maximum), "min": _extremum(numpy.minimum)}
 
 
 def _reduction(function: Callable[[Array, _Axis], Array], axis: int) -> Callable[[Call], Tile]:

@@ -67,13 +67,17 @@ def _row_reduction(name: str, formula: str) -> Operator:
     )
 
 
+# What the newer machine reduces besides along columns.
+_MORE_COLUMNS = {"col_max": frozenset({BF16, INT8}), "col_min": frozenset({BF16, INT8}), "col_prod": frozenset({BF16})}
+
+
 def _column_reduction(name: str, formula: str) -> Operator:
     return Operator(
         name,
         (Operand("src"),),
         "column_reduction",
         Instruction("t" + name.replace("_", ""), ("src",), inplace=False, optional_scratch=name == "col_sum"),
-        both(ARITHMETIC, frozenset({BF16, INT8}) if name != "col_sum" else frozenset()),
+        both(ARITHMETIC, _MORE_COLUMNS.get(name, frozenset())),
         f"Along each column of the valid region: {formula}; ``[M, N]`` gives ``[1, N]``.",
         formula,
     )
@@ -172,9 +176,11 @@ ROWS: tuple[Operator, ...] = (
     _row_reduction("row_sum", "the sum"),
     _row_reduction("row_max", "the largest element"),
     _row_reduction("row_min", "the smallest element"),
+    _row_reduction("row_prod", "the product"),
     _column_reduction("col_sum", "the sum"),
     _column_reduction("col_max", "the largest element"),
     _column_reduction("col_min", "the smallest element"),
+    _column_reduction("col_prod", "the product"),
     Operator(
         "row_expand",
         (Operand("target"), Operand("vector")),

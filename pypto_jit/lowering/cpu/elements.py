@@ -182,15 +182,20 @@ class Fold:
 
 FOLDS: dict[str, Fold] = {
     "sum": Fold(_add, ("add", "add"), 1),
+    "prod": Fold(_mul, ("mul", "mul"), 1),
     "max": Fold(_maximum, ("maximumf", "maxsi"), 3),
     "min": Fold(_minimum, ("minimumf", "minsi"), 3),
 }
 
 
+# Of the reductions that are arithmetic: what changes nothing.
+_NEUTRAL = {"sum": 0, "prod": 1}
+
+
 def start(fold: str, dtype: DType) -> int | float:
     """The neutral element of a reduction."""
-    if fold == "sum":
-        return 0
+    if fold in _NEUTRAL:
+        return _NEUTRAL[fold]
     if dtype.is_float:
         return -inf if fold == "max" else inf
     return -(2 ** (dtype.bits - 1)) if fold == "max" else 2 ** (dtype.bits - 1) - 1
@@ -198,7 +203,7 @@ def start(fold: str, dtype: DType) -> int | float:
 
 def unsigned_zero(e: Emitter, fold: str, dtype: DType, result: ir.Value, count: Extent) -> ir.Value:
     """The extreme of ``count`` elements, a number: a zero among several is positive, whatever order it was found in."""
-    if fold == "sum" or not dtype.is_float or count == 1:
+    if fold in _NEUTRAL or not dtype.is_float or count == 1:
         return result
     positive = e.same("arith.addf", result, e.constant(0.0, *e.shape(result)))
     if isinstance(count, int):

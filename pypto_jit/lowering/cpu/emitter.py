@@ -235,7 +235,7 @@ class Emitter:
         if lanes == 1:
             return vector
         # Which zero an extreme of both zeros is, is left open: it would double the code.
-        flags = "reassoc" if kind == "add" else "reassoc,nsz"
+        flags = "reassoc" if kind in ("add", "mul") else "reassoc,nsz"
         return self.op(
             "vector.reduction",
             self._scalars[element],

@@ -44,6 +44,7 @@ ALONE: dict[str, Callable[[Frame, Instruction], None]] = {
     "col_sum": emit_column_reduction,
     "col_max": emit_column_reduction,
     "col_min": emit_column_reduction,
+    "col_prod": emit_column_reduction,
     "transpose": emit_transpose,
     "concat": emit_concat,
     "cmp": emit_compare,
