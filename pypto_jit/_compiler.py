@@ -6,25 +6,21 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 
 from pypto_jit._cached import Compiled
 from pypto_jit._hints import Hint, lowered_hints, traced_hints
 from pypto_jit._mlir import ir
+from pypto_jit._native import in_place_pairs, native_text
 from pypto_jit.dialects.assembly import print_assembly
 from pypto_jit.errors import AssemblyError, Span
 from pypto_jit.frontend.trace import Returns, Traced, trace
-from pypto_jit.lowering.aliasing import safe_in_place
 from pypto_jit.lowering.context import borrowed_context
-from pypto_jit.lowering.cpu.codegen import compile_llvm_ir, to_llvm_ir
+from pypto_jit.lowering.cpu.codegen import compile_llvm_ir
 from pypto_jit.lowering.cpu.description import host_cpu
-from pypto_jit.lowering.cpu.entry import EntryTensor, Host, Launch, Operand, entry_text, is_parallel
-from pypto_jit.lowering.cpu.entry_scalars import llvm_type
-from pypto_jit.lowering.cpu.kernel import lower_to_cpu
-from pypto_jit.lowering.cpu.tasks.calls import Argument
-from pypto_jit.lowering.cpu.tasks.module import find_host, lower_tasks
+from pypto_jit.lowering.cpu.entry import Launch, is_parallel
 from pypto_jit.lowering.pipeline import PASSES, lower
 from pypto_jit.options import CompileOptions, parse_platform
 from pypto_jit.runtime.artifact import CompiledProgram
@@ -36,9 +32,6 @@ from pypto_jit.signature import Constant, ParamInfo, ScalarSpec, TensorSpec, Val
 from pypto_jit.targets import BY_NAME, Target
 
 Arguments = dict[str, TensorSpec | ScalarSpec | Constant | None]
-
-# Kernel symbols are set apart from those of libraries: a kernel may be called exp, or free.
-_SYMBOL_PREFIX = "kernel."
 
 
 @dataclass
@@ -210,7 +203,7 @@ def lower_traced(
         if observation.dump:
             dump = observation.texts.__setitem__
             dump("trace", str(traced.module))
-    in_place = _in_place(traced)
+    in_place = in_place_pairs(traced)
     with clock.step("passes"):
         lower(traced.module, target, dump=dump, verify=options.verification_level > 0, timing=timing)
     lowered = lower_planned(traced, in_place, options, clock)
@@ -235,7 +228,7 @@ def lower_planned(
     with clock.step("assembly"):
         assembly, error = _assembly(traced.module, options.emit_source_loc)
     with clock.step("cpu"):
-        text, launches, checks = _llvm(traced, in_place)
+        text, launches, checks = native_text(traced, in_place)
     return Lowered(assembly, error, text, launches, checks)
 
 
@@ -356,102 +349,3 @@ def _assembly(module: ir.Module, locations: bool) -> tuple[str | None, AssemblyE
     except AssemblyError as error:
         # The traceback would keep the module, and with it the context, alive.
         return None, error.with_traceback(None)
-
-
-def _functions(module: ir.Module) -> list[ir.Operation]:
-    return [op.operation for op in module.body.operations if op.operation.name == "func.func"]
-
-
-def _in_place(traced: Traced) -> frozenset[tuple[int, int]]:
-    functions = _functions(traced.module)
-    if len(functions) != 1:
-        return frozenset()
-    # Positions among all arguments, as those among the tensors.
-    given = [info for info in traced.parameters if not isinstance(info.spec, Constant)]
-    tensors = [k for k, info in enumerate(given) if isinstance(info.spec, TensorSpec)]
-    return frozenset((tensors.index(a), tensors.index(b)) for a, b in safe_in_place(functions[0]))
-
-
-def _llvm(
-    traced: Traced, in_place: frozenset[tuple[int, int]]
-) -> tuple[str, list[Launch], tuple[tuple[Span | None, str], ...]]:
-    """LLVM IR of the kernels and their entry; consumes the module."""
-    tensors = [info for info in traced.parameters if isinstance(info.spec, TensorSpec)]
-    scalars = {info.name: info.spec for info in traced.parameters if isinstance(info.spec, ScalarSpec)}
-    names = [info.name for info in tensors]
-    entry_tensors = [
-        EntryTensor(info.spec, info.direction != "in", frozenset(b for a, b in in_place if a == k))
-        for k, info in enumerate(tensors)
-        if isinstance(info.spec, TensorSpec)
-    ]
-    host = find_host(traced.module.operation)
-    if host is not None:
-        # Tasks are ordered by the tensors that they name, not by where those lie.
-        entry_tensors = [replace(tensor, in_place=frozenset()) for tensor in entry_tensors]
-        return _llvm_of_tasks(traced.module, host, entry_tensors, names, scalars)
-    planned = [(f, *_operands(f, names, scalars)) for f in _functions(traced.module)]
-    workspaces = max((sizes for _, _, sizes in planned), key=len, default=[])
-    operands = {ir.StringAttr(function.attributes["sym_name"]).value: operands for function, operands, _ in planned}
-    checks = lower_to_cpu(traced.module, host_cpu()).checks
-    kernels = [function for function in _functions(traced.module) if "pypto.arena" in function.attributes]
-    launches = [_launch(function, operands) for function in kernels]
-    text = to_llvm_ir(traced.module) + entry_text(entry_tensors, launches, workspaces, scalars=list(scalars.values()))
-    return text, launches, checks
-
-
-def _llvm_of_tasks(
-    module: ir.Module,
-    host: ir.Operation,
-    tensors: list[EntryTensor],
-    names: list[str],
-    scalars: Mapping[str, ScalarSpec],
-) -> tuple[str, list[Launch], tuple[tuple[Span | None, str], ...]]:
-    """As `_llvm`, of a host function and the kernels it calls: to the entry it is the only launch."""
-    lowered = lower_tasks(module, host, host_cpu(), _SYMBOL_PREFIX)
-    operands = tuple(_host_operand(argument, names, scalars) for argument in lowered.host.arguments)
-    entry = Host(lowered.host.symbol, operands, lowered.kernels, lowered.host.table)
-    launch = Launch(lowered.host.symbol, operands, 0, -1, lowered.work)
-    text = lowered.text + entry_text(tensors, [], host=entry, scalars=list(scalars.values()))
-    return text, [launch], lowered.checks
-
-
-def _host_operand(argument: Argument, names: list[str], scalars: Mapping[str, ScalarSpec]) -> Operand:
-    if argument.kind == "scalar":
-        return _scalar_operand(argument.name, scalars)
-    kind = {"argument": "data", "dim": "extent"}.get(argument.kind, argument.kind)
-    return Operand(kind, names.index(argument.name), argument.number)
-
-
-def _scalar_operand(name: str, scalars: Mapping[str, ScalarSpec]) -> Operand:
-    return Operand("scalar", list(scalars).index(name), type=llvm_type(scalars[name].dtype))
-
-
-def _operands(
-    function: ir.Operation, names: list[str], scalars: Mapping[str, ScalarSpec]
-) -> tuple[tuple[Operand, ...], list[int]]:
-    """What each argument of a planned function is, and the bytes of its workspaces."""
-    operands: list[Operand] = []
-    sizes: list[int] = []
-    for attributes in ir.ArrayAttr(function.attributes["arg_attrs"]):
-        known = {named.name: named.attr for named in ir.DictAttr(attributes)}
-        if "pypto.argument" in known:
-            operands.append(Operand("data", names.index(ir.StringAttr(known["pypto.argument"]).value)))
-        elif "pypto.scalar" in known:
-            operands.append(_scalar_operand(ir.StringAttr(known["pypto.scalar"]).value, scalars))
-        elif "pypto.workspace" in known:
-            operands.append(Operand("workspace", len(sizes)))
-            sizes.append(ir.IntegerAttr(known["pypto.workspace"]).value)
-        else:
-            kind = "extent" if "pypto.dim" in known else "stride"
-            name, axis = ir.ArrayAttr(known["pypto.dim" if kind == "extent" else "pypto.stride"])
-            operands.append(Operand(kind, names.index(ir.StringAttr(name).value), ir.IntegerAttr(axis).value))
-    return tuple(operands), sizes
-
-
-def _launch(function: ir.Operation, operands: Mapping[str, tuple[Operand, ...]]) -> Launch:
-    attributes = function.attributes
-    name = ir.StringAttr(attributes["sym_name"]).value
-    arena, trips, work = (ir.IntegerAttr(attributes[f"pypto.{key}"]).value for key in ("arena", "trips", "work"))
-    symbol = _SYMBOL_PREFIX + name
-    attributes["sym_name"] = ir.StringAttr.get(symbol, context=function.context)
-    return Launch(symbol, operands[name], arena, trips, work)
