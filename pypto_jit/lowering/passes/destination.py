@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import prod
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC, TileType
 from pypto_jit.errors import ShapeError
-from pypto_jit.lowering.attributes import number, numbers
+from pypto_jit.lowering.attributes import number
+from pypto_jit.lowering.box_sizes import product, stored_sizes
 from pypto_jit.lowering.buffers import STATIC, Buffers, Extents, TileRef
 from pypto_jit.lowering.elements import ELEMENT_OPERATIONS, Elements
 from pypto_jit.lowering.emitter import Emitter
@@ -200,53 +200,21 @@ class _Conversion:
         offsets, sizes = indices[:rank], indices[rank:]
         kind = self._types.tile(tile)
         assert kind is not None
-        rows = self._product(sizes[:-1]) if kind.valid[0] == DYNAMIC else None
+        rows = product(sizes[:-1], self._emitter) if kind.valid[0] == DYNAMIC else None
         columns = sizes[-1] if kind.valid[1] == DYNAMIC else None
         partition = self._tensors.box(tensor, self._layout(tile), offsets, sizes)
         result = self._buffers.define(tile, (rows, columns))
         self._emitter.emit("pto.tload", (partition, result.handle))
 
-    def _product(self, sizes: list[ir.Value]) -> ir.Value:
-        value = sizes[0]
-        for size in sizes[1:]:
-            value = self._emitter.arith("muli", value, size)
-        return value
-
     def _store(self, node: Node) -> None:
         self._start(node)
         tile, tensor = node.operands[:2]
         ref = self._buffers.ref(tile)
-        sizes = self._stored_sizes(node, ref)
+        sizes = stored_sizes(node, ref, self._emitter)
         offsets = [self._value(v) for v in node.operands[2:]]
         partition = self._tensors.box(tensor, self._layout(tile), offsets, sizes)
         attributes = {"atomic": node.op.attributes["atomic"]} if "atomic" in node.op.attributes else None
         self._emitter.emit("pto.tstore", (ref.handle, partition), attributes=attributes)
-
-    def _stored_sizes(self, node: Node, ref: TileRef) -> list[ir.Value]:
-        # "box" is the valid shape that the tile's author sees, where that is not two-dimensional.
-        kind = self._types.tile(node.operands[0])
-        assert kind is not None
-        valid = numbers(node.op, "box") or kind.valid
-        rank = self._types.tensor(node.operands[1]).rank
-        leading = valid[:-1]
-        sizes: list[ir.Value] = []
-        for extent in leading:
-            if extent != DYNAMIC:
-                sizes.append(self._emitter.index(extent))
-                continue
-            assert ref.extents[0] is not None
-            others = prod(e for e in leading if e != DYNAMIC)
-            rows = ref.extents[0]
-            sizes.append(rows if others <= 1 else self._emitter.arith("divsi", rows, self._emitter.index(others)))
-        sizes.append(ref.extents[1] if ref.extents[1] is not None else self._emitter.index(valid[-1]))
-        if len(sizes) > rank:
-            # The leading extents are at most one: none of them may be zero for anything to be stored.
-            extra = len(sizes) - rank
-            dropped = [s for s, v in zip(sizes[:extra], valid[:extra], strict=True) if v != 1]
-            sizes = sizes[extra:]
-            if dropped:
-                sizes[0] = self._product([sizes[0], *dropped])
-        return [self._emitter.index(1)] * (rank - len(sizes)) + sizes
 
     def _erased_view(self, node: Node) -> None:
         self._erased.append(node.op)
