@@ -129,6 +129,7 @@ class JitFunction:
                 return outputs[0] if len(outputs) == 1 else outputs
             raise
         program = specialization.program
+        call = self._statics.named(accepted.key, call)
         values, arguments = _complete(program.tensors, call, results)
         try:
             scalars = [call.scalars[info.name] for info in program.scalars]
@@ -197,8 +198,11 @@ class JitFunction:
 
     def _specialize(self, call: BoundCall, accepted: Accepted, first_calls: int) -> tuple[Specialization, Path | None]:
         """The specialization for a call, and the folder that the options ask for; both made if need be."""
-        key = (*accepted.key, *call.key)
-        return self._statics.settle(key, call, lambda call: self._find_or_make(key, call, accepted, first_calls))
+        return self._statics.settle(
+            accepted.key,
+            call,
+            lambda named, call: self._find_or_make((*accepted.key, *named.key), call, accepted, first_calls),
+        )
 
     def _find_or_make(
         self, signature: tuple[Any, ...], call: BoundCall, accepted: Accepted, first_calls: int
@@ -240,7 +244,7 @@ class JitFunction:
 
         values: dict[str, Any] = dict(call.scalars)
 
-        def operands(parameters: Sequence[ParamInfo]) -> list[Any]:
+        def operands(call: BoundCall, parameters: Sequence[ParamInfo]) -> list[Any]:
             tensors = [info for info in parameters if isinstance(info.spec, TensorSpec)]
             values.update(_complete(tensors, call)[0])
             arrays = [as_array(values[info.name]) for info in tensors]
@@ -250,9 +254,11 @@ class JitFunction:
 
         target = BY_NAME[config.arch.value]
         returns = self._statics.settle(
-            (target.name, *call.key),
+            (target.name,),
             call,
-            lambda call: interpret_kernel(self.original, call.arguments, target, operands, config.check_races),
+            lambda named, call: interpret_kernel(
+                self.original, call.arguments, target, functools.partial(operands, named), config.check_races
+            ),
         )
         return returned(returns, values)
 
@@ -277,8 +283,9 @@ class JitFunction:
             call, config = self._bind(args, kwargs, "lower()", LOWER)
             options = config.compile_options()
             check_compile(options)
-            key = (options.platform, *call.key)
-            return self._statics.settle(key, call, lambda call: lower_kernel(self.original, call.arguments, options))
+            return self._statics.settle(
+                (options.platform,), call, lambda _, call: lower_kernel(self.original, call.arguments, options)
+            )
 
     def compile(self, *args: Any, **kwargs: Any) -> CompiledProgram:
         """The compiled program for these arguments: see `Kernel.compile`."""
@@ -342,10 +349,13 @@ def _complete(
         assert isinstance(info.spec, TensorSpec)
         # What a kernel computes and returns is no parameter of its signature.
         value = call.values.get(info.name, given.get(info.name, OMITTED))
-        if value is OMITTED:
-            value = allocator(info.spec, call.library, resolve(info.name, info.spec, extents))()
+        argument = call.tensors.get(info.name)
+        if argument is None:
+            shape = resolve(info.name, info.spec, extents)
+            argument = tensor_argument(info.spec, call.library, True, shape)
+            value = allocator(info.spec, call.library, shape)() if value is OMITTED else value
         values[info.name] = value
-        arguments.append(call.tensors.get(info.name) or tensor_argument(info.spec, call.library))
+        arguments.append(argument)
     return values, arguments
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pypto_jit.errors import InternalError, PyptoError, Span, TraceError
 from pypto_jit.runtime.binding import BoundCall
-from pypto_jit.signature import ScalarSpec, ValueNeeded
+from pypto_jit.signature import DynVar, ScalarSpec, TensorSpec, ValueNeeded
 
 # Signatures remembered; one that is forgotten is found out about again.
 MOST = 1024
@@ -52,29 +52,53 @@ class Statics:
     def clear(self) -> None:
         """Forget all."""
         self._needs: dict[tuple[Any, ...], dict[str, Need]] = {}
+        # Of calls that differ in extents only: by parameter and dimension, the names of the extents.
+        self._dims: dict[tuple[Any, ...], dict[str, dict[int, DynVar]]] = {}
 
     def needs(self, key: tuple[Any, ...]) -> Mapping[str, Need]:
         """What the calls of a signature are specialized on, and why."""
         return self._needs.get(key, {})
 
-    def settle(self, key: tuple[Any, ...], call: BoundCall, attempt: Callable[[BoundCall], T]) -> T:
+    def named(self, options: tuple[Any, ...], call: BoundCall) -> BoundCall:
+        """A call with the extents that its kernel is known to make dynamic no part of its signature."""
+        dims = self._dims.get((*options, *call.family)) if self._dims else None
+        return call.with_dims(dims) if dims else call
+
+    def settle(self, options: tuple[Any, ...], call: BoundCall, attempt: Callable[[BoundCall, BoundCall], T]) -> T:
         """Try with what is known, and again with each parameter whose value turns out to be needed.
 
         Args:
-            key: of the call's signature.
+            options: what else than the call's key decides what is needed.
             call: the call.
-            attempt: is given the call with the values that are known to be needed.
+            attempt: is given the call as `named` gives it, and with the values that are known to be needed.
 
         Raises:
             TraceError: the value of a parameter is needed that has none, or that may not be specialized on.
+            ArgumentError: two extents of one name differ.
         """
         while True:
-            specialized = call.specialized_on(self.needs(key))
+            named = self.named(options, call)
+            key = (*options, *named.key)
+            specialized = named.specialized_on(self.needs(key))
             try:
-                return attempt(specialized)
+                return attempt(named, specialized)
             except ValueNeeded as needed:
                 found = needed
-            self._learn(key, specialized, found)
+            if found.dims:
+                self._learn_dims((*options, *call.family), named, found)
+            else:
+                self._learn(key, specialized, found)
+
+    def _learn_dims(self, family: tuple[Any, ...], call: BoundCall, needed: ValueNeeded) -> None:
+        with self._lock:
+            if family not in self._dims and len(self._dims) >= MOST:
+                del self._dims[next(iter(self._dims))]
+            known = {name: dict(dims) for name, dims in self._dims.get(family, {}).items()}
+            for name, axis, dim in needed.dims:
+                if not isinstance(call.arguments.get(name), TensorSpec):
+                    raise InternalError(f"kernel '{self._name}' names extents it has not", found=needed.dims)
+                known.setdefault(name, {})[axis] = dim
+            self._dims[family] = known
 
     def _learn(self, key: tuple[Any, ...], call: BoundCall, needed: ValueNeeded) -> None:
         new = [name for name in sorted(needed.names) if isinstance(call.arguments.get(name), ScalarSpec)]

@@ -183,16 +183,27 @@ class ValueNeeded(BaseException):
 
     No exception of the user's code, and nothing for it to catch.
 
+    It also ends a trace that comes to where an extent is made dynamic, which is to be made again with that unknown.
+
     Attributes:
         names: of the parameters.
         span: where in the user's source.
         why: what needs the value.
         cause: the error it takes the place of, where there is one.
+        dims: instead of values: parameter, dimension, and the name of its extent.
     """
 
-    def __init__(self, names: frozenset[str], span: Span | None, why: str, cause: PyptoError | None = None) -> None:
+    def __init__(
+        self,
+        names: frozenset[str],
+        span: Span | None,
+        why: str,
+        cause: PyptoError | None = None,
+        dims: tuple[tuple[str, int, DynVar], ...] = (),
+    ) -> None:
         super().__init__(names, span, why)
         self.names = names
+        self.dims = dims
         self.span = span
         self.why = why
         self.cause = cause

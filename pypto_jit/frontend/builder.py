@@ -27,6 +27,7 @@ from pypto_jit.language.location import Positions, frame_span, is_internal, posi
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.tracing import Task, Trace
 from pypto_jit.language.values import Tensor, Tile
+from pypto_jit.signature import DynVar
 from pypto_jit.targets import Target
 
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
@@ -324,6 +325,9 @@ class Builder(Trace):
 
     def need_value(self, parameters: frozenset[str], why: str, cause: PyptoError | None = None) -> NoReturn:
         self.needs.need(parameters, self.span(), why, cause)
+
+    def bind_dynamic(self, tensor: Tensor, axis: int, dim: DynVar) -> None:
+        self.needs.bind(tensor, axis, dim)
 
     def create_tensor(self, shape: Sequence[int | Scalar], dtype: DType, initial: float | None) -> Tensor:
         return self._made.create(shape, dtype, initial)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from pypto_jit.errors import PyptoError, Span
-from pypto_jit.signature import ValueNeeded
+from pypto_jit.errors import PyptoError, Span, TraceError
+from pypto_jit.signature import DynVar, ValueNeeded
 
 if TYPE_CHECKING:
     from pypto_jit.frontend.builder import Builder
+    from pypto_jit.language.values import Tensor
 
 
 class Needs:
@@ -21,6 +22,8 @@ class Needs:
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
         self.needed: ValueNeeded | None = None
+        # Of each tensor parameter, what names its extents.
+        self.dims: dict[str, tuple[DynVar | None, ...]] = {}
         # The parameters that alone decide whether a variable of a file has a value, and the line of the `if`.
         self._decided: dict[tuple[str, str], tuple[frozenset[str], Span]] = {}
 
@@ -30,6 +33,25 @@ class Needs:
         """Give up the trace: see `Trace.need_value`."""
         if self.needed is None:
             self.needed = ValueNeeded(parameters, span, why, cause)
+        raise self.needed
+
+    def bind(self, tensor: Tensor, axis: int, dim: DynVar) -> None:
+        """As `Trace.bind_dynamic`."""
+        known = self.dims.get(tensor.name)
+        if known is None or tensor.root is not None or tensor.type is None:
+            return
+        before = known[axis] if known else None
+        if before == dim:
+            return
+        span = self._builder.span()
+        if before is not None:
+            raise TraceError(
+                f"dimension {axis} of '{tensor.name}' has two names", span=span, found=f"{before} and {dim}"
+            )
+        if self.needed is None:
+            self.needed = ValueNeeded(
+                frozenset(), span, f"bind_dynamic({axis}, {dim})", dims=((tensor.name, axis, dim),)
+            )
         raise self.needed
 
     def note(self, span: Span, name: str, parameters: frozenset[str] | None) -> None:

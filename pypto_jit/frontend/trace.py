@@ -158,6 +158,8 @@ class _Session:
             text = str(kind or TensorType((DYNAMIC,), FP32, (DYNAMIC,)))
             handle = block.add_argument(builder.type(text), location)
             self._tensors[name] = Tensor(handle, name, kind, region)
+            if isinstance(argument, TensorSpec):
+                builder.needs.dims[name] = argument.dims
         return kernel
 
     def _tensor_type(self, name: str, argument: TensorSpec | None) -> TensorType | None:

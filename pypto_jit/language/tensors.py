@@ -18,6 +18,7 @@ from pypto_jit.language.scalars import Scalar, as_number, fold, is_number
 from pypto_jit.language.signatures import checked
 from pypto_jit.language.tracing import current, here
 from pypto_jit.language.values import Tensor, Tile, read, write
+from pypto_jit.signature import DynVar
 
 
 @checked
@@ -320,13 +321,23 @@ def dim(x: Tensor, axis: Any) -> int | Scalar:
     Raises:
         ShapeError: the tensor has no such dimension.
     """
-    extents = _tensor("dim", x).shape
-    number = integer(axis, "the axis of dim")
-    if not -len(extents) <= number < len(extents):
-        raise ShapeError(
-            f"{_named(x)} has no dimension {number}", span=here(), found=number, expected=f"below {len(extents)}"
-        )
-    return extents[number]
+    return _tensor("dim", x).shape[_axis(x, axis, "the axis of dim")]
+
+
+def _axis(x: Tensor, axis: Any, what: str) -> int:
+    rank, number = x.ndim, integer(axis, what)
+    if not -rank <= number < rank:
+        raise ShapeError(f"{_named(x)} has no dimension {number}", span=here(), found=number, expected=f"below {rank}")
+    return number % rank
+
+
+def bind_dynamic(x: Tensor, axis: Any, dim: Any) -> None:
+    """As `Tensor.bind_dynamic`."""
+    trace = current("bind_dynamic")
+    if not isinstance(dim, DynVar):
+        raise TraceError("bind_dynamic takes a name", span=here(), found=dim, expected='such as pl.dynamic("M")')
+    if x.type is not None:
+        trace.bind_dynamic(x, _axis(x, axis, "the axis of bind_dynamic"), dim)
 
 
 @checked

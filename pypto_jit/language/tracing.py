@@ -12,6 +12,7 @@ from pypto_jit.dialects.operators import Operator
 from pypto_jit.dtypes import DType
 from pypto_jit.errors import ControlFlowError, PyptoError, Span, TraceError
 from pypto_jit.language.location import user_span
+from pypto_jit.signature import DynVar
 from pypto_jit.targets import Target
 
 if TYPE_CHECKING:
@@ -207,6 +208,17 @@ class Trace(ABC):
             cause: the error where they are not to be constants.
         """
         raise NotImplementedError
+
+    @abstractmethod
+    def bind_dynamic(self, tensor: Tensor, axis: int, dim: DynVar) -> None:
+        """Have the extent of a parameter's dimension be one that is only known at run time.
+
+        Where it is not, the trace is given up, to be made again with that. A tensor that is no parameter stays as it
+        is.
+
+        Raises:
+            TraceError: the dimension has another name.
+        """
 
     @abstractmethod
     def unstaged(self, message: str, hint: str) -> ControlFlowError:

@@ -69,6 +69,17 @@ class Tensor(TensorOperators):
 
     rank = ndim
 
+    def bind_dynamic(self, axis: Any, dim: Any) -> None:
+        """Have an extent be known only when the kernel runs, under a name: ``x.bind_dynamic(0, pl.dynamic("M"))``.
+
+        Raises:
+            TraceError: it is no name, or the dimension has another one.
+            ShapeError: there is no such dimension.
+        """
+        from pypto_jit.language.tensors import bind_dynamic
+
+        bind_dynamic(self, axis, dim)
+
     def __repr__(self) -> str:
         return f"Tensor '{self.name}'" if self.type is None else f"Tensor[{list(self.type.shape)}, {self.type.dtype}]"
 

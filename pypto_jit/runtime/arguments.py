@@ -104,6 +104,15 @@ def canonical_spec(shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...
     return TensorSpec(shape, dtype, tuple(canonical))
 
 
+def renamed_spec(spec: TensorSpec, dims: tuple[DynVar | None, ...]) -> TensorSpec:
+    """A specification with more extents that are only known at run time."""
+    known = tuple(-1 if dim else extent for dim, extent in zip(dims, spec.shape, strict=True))
+    if spec.strides == row_major(spec.shape):
+        return TensorSpec(known, spec.dtype, row_major(known), dims)
+    last = len(known) - 1
+    return TensorSpec(known, spec.dtype, (*([-1] * last), 1 if spec.strides[last] == 1 else -1), dims)
+
+
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides in elements of a contiguous tensor; -1 where they depend on an extent of -1."""
     strides, step = [], 1

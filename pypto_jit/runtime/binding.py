@@ -20,6 +20,7 @@ from pypto_jit.runtime.arguments import (
     describe,
     inspect_tensor,
     is_tensor,
+    renamed_spec,
     tensor_argument,
 )
 from pypto_jit.runtime.extents import numbers
@@ -86,6 +87,37 @@ class BoundCall:
         values = {name: Constant(self.scalars[name]) for name in self.arguments if name in names}
         key = (*self.key, *((name, constant_key(name, constant.value)) for name, constant in values.items()))
         return replace(self, arguments={**self.arguments, **values}, key=key)
+
+    @property
+    def family(self) -> tuple[Any, ...]:
+        """What is known of the arguments but for extents and layouts."""
+        pairs = zip(self.arguments.values(), self.key, strict=True)
+        return tuple((len(a.shape), a.dtype) if isinstance(a, TensorSpec) else part for a, part in pairs)
+
+    def with_dims(self, dims: Mapping[str, Mapping[int, DynVar]]) -> BoundCall:
+        """The same call, with these extents no part of the specialization; of a call not specialized on values.
+
+        Args:
+            dims: of parameters, by dimension, the names of the extents.
+
+        Raises:
+            ArgumentError: two extents of one name differ.
+        """
+        tensors, arguments, key = dict(self.tensors), dict(self.arguments), list(self.key)
+        for position, (name, argument) in enumerate(self.arguments.items()):
+            if name not in dims or not isinstance(argument, TensorSpec):
+                continue
+            known = argument.dims or (None,) * len(argument.shape)
+            all_dims = tuple(dims[name].get(axis, dim) for axis, dim in enumerate(known))
+            if name in tensors:
+                tensors[name] = inspect_tensor(name, self.values[name], all_dims)
+                arguments[name] = tensors[name].spec
+            else:
+                arguments[name] = renamed_spec(argument, all_dims)
+            key[position] = tensor_argument(arguments[name], TORCH).number
+        call = replace(self, tensors=tensors, arguments=arguments, key=tuple(key))
+        call.check_extents()
+        return call
 
     @property
     def writes_nothing(self) -> bool:

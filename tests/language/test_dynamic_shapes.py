@@ -220,3 +220,94 @@ def test_ragged_sums(way):
 
     x = (numbered(6, 35) % 7) - 3
     check(total, x, torch.ones(6, 1), ways=(way,), out=x.sum(1, keepdim=True))
+
+
+@pypto.jit
+def bound(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor[[M, 16], pl.FP32]]):
+    """x + y, row by row; the shapes of x and y are bound in the body."""
+    x.bind_dynamic(0, M)
+    y.bind_dynamic(0, M)
+    for i in pl.range(x.shape[0]):
+        pl.store(pl.load(x, [i, 0], [1, 16]) + pl.load(y, [i, 0], [1, 16]), [i, 0], out)
+
+
+def test_binding_in_the_body():
+    bound.cache_clear()
+    for rows in range(50):
+        x = numbered(rows, 16)
+        assert torch.equal(bound(x, x), 2 * x)
+        assert torch.equal(bound.interpret(x, x), 2 * x)
+    assert bound.cache_info().misses == 1
+    for call in (bound, bound.interpret):
+        with pytest.raises(ArgumentError, match="'M' stands for two extents"):
+            call(numbered(3, 16), numbered(4, 16))
+    program = bound.compile(numbered(3, 16), numbered(3, 16))
+    assert torch.equal(program(numbered(9, 16), numbered(9, 16)), 2 * numbered(9, 16))
+    assert bound.cache_info().misses == 1
+    # Another width is another kernel, and known to have any number of rows.
+    with pytest.raises(pypto.errors.BoundsError):
+        bound(numbered(3, 15), numbered(3, 15))
+
+
+def test_names_in_a_called_kernel_are_those_of_its_caller():
+    @pypto.jit
+    def double(x: pl.Tensor, out: pl.Out[pl.Tensor[[N, 16], pl.FP32]]):
+        x.bind_dynamic(0, N)
+        for i in pl.range(x.shape[0]):
+            pl.store(pl.load(x, [i, 0], [1, 16]) * 2.0, [i, 0], out)
+        return out
+
+    @pypto.jit
+    def outer(x: pl.Tensor, out: pl.Out[pl.Tensor[[N, 16], pl.FP32]]):
+        double(x, out)
+        return out
+
+    for rows in (4, 9, 0):
+        assert torch.equal(outer(numbered(rows, 16)), numbered(rows, 16) * 2)
+    assert outer.cache_info().misses == 1
+
+
+def test_what_cannot_be_bound():
+    @pypto.jit
+    def kernel(x: pl.Tensor, axis: pl.constexpr, name: pl.constexpr, out: pl.Out[pl.Tensor[[M, 16], pl.FP32]]):
+        x.bind_dynamic(0, M)
+        x.bind_dynamic(axis, N if name == "N" else name)
+        pl.store(pl.load(x, [0, 0], [1, 16]), [0, 0], out)
+
+    x = numbered(3, 16)
+    with pytest.raises(pypto.errors.TraceError, match="dimension 0 of 'x' has two names") as error:
+        kernel(x, -2, "N")
+    assert "M and N" in str(error.value)
+    with pytest.raises(pypto.errors.TraceError, match="bind_dynamic takes a name"):
+        kernel(x, 1, "rows")
+    with pytest.raises(pypto.errors.ShapeError, match="'x' has no dimension 2"):
+        kernel(x, 2, "N")
+
+
+def test_a_second_process_finds_the_program(tmp_path):
+    import os
+    import subprocess
+    import sys
+
+    source = tmp_path / "kernel.py"
+    source.write_text(
+        "import sys, torch, pypto_jit as pypto, pypto_jit.language as pl\n"
+        "M = pl.dynamic('M')\n"
+        "@pypto.jit\n"
+        "def f(x: pl.Tensor, out: pl.Out[pl.Tensor[[M, 16], pl.FP32]]):\n"
+        "    x.bind_dynamic(0, M)\n"
+        "    for i in pl.range(x.shape[0]):\n"
+        "        pl.store(pl.load(x, [i, 0], [1, 16]) + 1.0, [i, 0], out)\n"
+        "x = torch.rand(int(sys.argv[1]), 16)\n"
+        "assert torch.equal(f(x), x + 1)\n"
+        "print('pypto_jit._mlir' in sys.modules, 'load' in f.compile(x).timings)\n"
+    )
+    environment = {**os.environ, "PYPTO_JIT_CACHE": "1", "PYPTO_JIT_CACHE_DIR": str(tmp_path / "cache")}
+    said = [
+        subprocess.run(
+            [sys.executable, str(source), rows], env=environment, capture_output=True, text=True, check=True
+        ).stdout.split()
+        for rows in ("3", "3", "8")
+    ]
+    # The third has to trace once to see that the extent is bound.
+    assert said == [["True", "False"], ["False", "True"], ["True", "True"]]

@@ -23,7 +23,10 @@ from pypto_jit.runtime.store.serialization import (
     encode_program,
     encode_span,
 )
-from pypto_jit.signature import Constant, ValueNeeded
+from pypto_jit.signature import Constant, DynVar, ValueNeeded
+
+# Between the parts of a need that is no name of a parameter.
+_BOUND = "\t"
 
 
 class Module(NamedTuple):
@@ -68,7 +71,12 @@ def find_program(request: Request) -> CompiledProgram | None:
         except (TypeError, ValueError):
             continue
         if record.needs:
-            raise ValueNeeded(frozenset(record.needs), places[0] if places else None, record.why)
+            try:
+                dims = tuple(_decode_dim(need) for need in record.needs if _BOUND in need)
+            except ValueError:
+                continue
+            names = frozenset(need for need in record.needs if _BOUND not in need)
+            raise ValueNeeded(names, places[0] if places else None, record.why, dims=dims)
         program = _load(request, record.artifact, None, places)
         if program is not None:
             return program
@@ -108,7 +116,17 @@ def publish_program(request: Request, module: Module, program: CompiledProgram) 
 
 def remember_need(request: Request, needed: ValueNeeded) -> None:
     """Add the record that says which values a trace came to need: the next process asks with these values at once."""
-    _record(request, "", [needed.span] if needed.span is not None else [], tuple(sorted(needed.names)), needed.why)
+    needs = tuple(sorted(needed.names)) + tuple(_encode_dim(*bound) for bound in needed.dims)
+    _record(request, "", [needed.span] if needed.span is not None else [], needs, needed.why)
+
+
+def _encode_dim(name: str, axis: int, dim: DynVar) -> str:
+    return _BOUND.join((name, str(axis), dim.name, str(dim.factor), str(dim.offset)))
+
+
+def _decode_dim(text: str) -> tuple[str, int, DynVar]:
+    name, axis, dim, factor, offset = text.split(_BOUND)
+    return name, int(axis), DynVar(dim, int(factor), int(offset))
 
 
 def _remember(request: Request, module: Module) -> None:
