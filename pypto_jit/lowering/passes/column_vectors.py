@@ -161,9 +161,20 @@ class _Columns:
         if self._is_column(source):
             name = node.name[6:].replace("col_", "row_")
             kind = self._tile(node.results[0])
-            reduced = self._create(name, [self._row(source, node)], self._row_type(kind), node)
+            reduced = self._reduced(name, self._row(source, node), self._row_type(kind), node)
             turned = kind.valid != kind.valid[::-1]
             self._replace(node, self._create("reshape", [reduced], kind, node) if turned else reduced)
+
+    def _reduced(self, name: str, row: ir.Value, kind: TileType, node: Node) -> ir.Value:
+        """A row reduced; columns are reduced in dtypes that rows are not, by way of a wider one."""
+        allowed, casts = BY_NAME[name].dtypes[self._target.name], self._target.casts
+        if kind.dtype in allowed:
+            return self._create(name, [row], kind, node)
+        ways = [d for d in allowed if d in casts.get(kind.dtype, ()) and kind.dtype in casts.get(d, ())]
+        wide = max(ways, key=lambda dtype: dtype.bits)
+        widened = self._create("cast", [row], replace(self._tile(row), dtype=wide), node)
+        reduced = self._create(name, [widened], replace(kind, dtype=wide), node)
+        return self._create("cast", [reduced], kind, node)
 
     def _row_expand(self, node: Node) -> None:
         if not self._is_column(node.results[0]):
