@@ -9,10 +9,11 @@ from types import FunctionType as PlainFunction
 from typing import Any, ParamSpec, TypeVar, overload
 
 from pypto_jit._declaration import check_kernel
+from pypto_jit._externs import check_core, read_source
 from pypto_jit._jit import JitFunction
 from pypto_jit._kernel import Kernel
 from pypto_jit.errors import DecoratorError, Span
-from pypto_jit.language.functions import ROLE, FunctionType
+from pypto_jit.language.functions import EXTERN, ROLE, FunctionType
 from pypto_jit.options import RunConfig
 
 P = ParamSpec("P")
@@ -113,16 +114,40 @@ class Jit:
         """
         return _decorator("jit.host", FunctionType.Host, ("config", "auto_scope"), function, options)
 
-    def extern(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        """Not built yet: a kernel whose body is assembly that was written by hand.
+    def extern(
+        self, function: object = None, /, *, source: object = None, core_type: object = None, config: object = None
+    ) -> Callable[[Callable[P, R]], Kernel[P, R]]:
+        """Make a function stand for PTO assembly that was written by hand: called by an entry, it is a task.
+
+        The function says what the assembly takes: its parameters are annotated, its body is ``...``. They are matched
+        with the arguments of the assembly by name, or by position where the names differ.
+
+        Args:
+            source: the assembly, or the path of its ``.pto`` file, which is read now; a relative path is looked up
+                where the function is defined.
+            core_type: ``"aic"`` (cube), ``"aiv"`` (vector), or ``"mixed"`` (functions of both, run in order).
+            config: as for any kernel.
 
         Raises:
-            DecoratorError: always.
+            DecoratorError: there is no such file or core, or the function has a body.
         """
-        raise DecoratorError(
-            "@pypto.jit.extern is not built yet: a kernel cannot call assembly that was written by hand",
-            hint="PTO assembly runs as a program of its own: pypto_jit.compile(text)(*tensors)",
-        )
+        if function is not None or source is None:
+            raise DecoratorError(
+                "@pypto.jit.extern needs the assembly that it stands for",
+                expected='@pypto.jit.extern(source="kernel.pto", core_type="aiv")',
+            )
+        options = {} if config is None else {"config": config}
+        check_core(core_type)
+
+        def decorate(decorated: Callable[..., Any]) -> Any:
+            original = check_kernel(decorated)
+            stub = _copied(original)
+            setattr(stub, EXTERN, read_source(original, source, str(core_type)))
+            return _decorator(
+                "jit.extern", FunctionType.Orchestration, ("source", "core_type", "config"), stub, options
+            )
+
+        return decorate
 
     def __repr__(self) -> str:
         return "pypto_jit.jit"
@@ -202,7 +227,13 @@ def with_role(original: PlainFunction, type: FunctionType) -> PlainFunction:
     """A function that knows what it is for; itself if that is what any function is for."""
     if type is FunctionType.Orchestration:
         return original
-    # A copy: the same function may be decorated in another way, too.
+    copy = _copied(original)
+    setattr(copy, ROLE, type)
+    return copy
+
+
+def _copied(original: PlainFunction) -> PlainFunction:
+    """A copy of a function: the same one may be decorated in another way, too."""
     copy = PlainFunction(
         original.__code__, original.__globals__, original.__name__, original.__defaults__, original.__closure__
     )
@@ -210,7 +241,6 @@ def with_role(original: PlainFunction, type: FunctionType) -> PlainFunction:
     copy.__annotations__ = original.__annotations__
     copy.__qualname__, copy.__module__, copy.__doc__ = original.__qualname__, original.__module__, original.__doc__
     copy.__dict__.update(original.__dict__)
-    setattr(copy, ROLE, type)
     return copy
 
 

@@ -12,7 +12,8 @@ from typing import Any, cast
 
 from pypto_jit.errors import ArgumentError, DirectionError, Span, TraceError
 from pypto_jit.frontend.builder import Builder
-from pypto_jit.language.functions import TASKS, FunctionType, role_of
+from pypto_jit.frontend.externs import call_extern
+from pypto_jit.language.functions import EXTERN, TASKS, FunctionType, role_of
 from pypto_jit.language.parameters import Declaration, check_argument, declarations, definition_span
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.values import Tensor, Tile
@@ -51,6 +52,8 @@ def call_kernel(builder: Builder, kernel: PlainFunction, args: tuple[Any, ...], 
         return rewritten(builder, kernel)(*args, **kwargs)
     declared = declarations(kernel)
     bound = _bind(builder, kernel, declared, args, kwargs)
+    if hasattr(kernel, EXTERN):
+        return call_extern(builder, kernel, declared, bound.arguments)
     if role not in TASKS:
         return rewritten(builder, kernel)(*bound.args, **bound.kwargs)
     with _task(builder, kernel.__name__) as alone, _watched(builder, kernel, declared, bound.arguments) as written:

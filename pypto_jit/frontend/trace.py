@@ -15,11 +15,11 @@ from pypto_jit.dtypes import FP32
 from pypto_jit.errors import ArgumentError, DirectionError, InternalError, PyptoError, UndefinedError
 from pypto_jit.frontend.bounds import Store, depended_on, derive_shape
 from pypto_jit.frontend.builder import Builder
-from pypto_jit.frontend.calls import rewritten
+from pypto_jit.frontend.calls import caller_of, rewritten
 from pypto_jit.frontend.hooks import REWRITER
 from pypto_jit.frontend.recursion import explain_recursion
 from pypto_jit.frontend.results import Results, Returns
-from pypto_jit.language.functions import TASKS, role_of
+from pypto_jit.language.functions import EXTERN, TASKS, role_of
 from pypto_jit.language.location import code_span, is_internal
 from pypto_jit.language.parameters import Declaration, check_argument, declarations, definition_span
 from pypto_jit.language.reads import Read, collect_reads
@@ -104,8 +104,9 @@ class _Session:
         module = ir.Module.create(loc=location)
         module.operation.attributes["pypto.target"] = ir.StringAttr.get(self._target.name)
         recorded = self._open(module, location)
-        kernel = rewritten(builder, function)
-        builder.kernel_code = kernel.__code__
+        is_extern = hasattr(function, EXTERN)
+        kernel = caller_of(builder, function) if is_extern else rewritten(builder, function)
+        builder.kernel_code = function.__code__ if is_extern else rewritten(builder, function).__code__
         builder.in_core = role_of(function) in TASKS
         result = self._call(kernel)
         builder.needs.check()

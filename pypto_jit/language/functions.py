@@ -11,6 +11,8 @@ from pypto_jit.language.tracing import current, here
 
 # The attribute of a function that says what it is for, where it is no plain kernel.
 ROLE = "__pypto_role__"
+# The attribute of a function that stands for assembly: text, filename and core, as strings, so that they are digested.
+EXTERN = "__pypto_extern__"
 
 
 class FunctionType(Enum):

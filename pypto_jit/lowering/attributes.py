@@ -11,6 +11,8 @@ from pypto_jit._mlir import ir
 KERNEL = "pypto.kernel"
 # On a pointer: extents and strides of the tensor, where it is accessed in other shapes too.
 TENSOR = "pypto.tensor"
+# On a call of a kernel that comes as assembly: its text. Beside it are the file, the core, and the parameters.
+EXTERN = "extern"
 # On a function that calls kernels, and is none.
 HOST = "pypto.host"
 

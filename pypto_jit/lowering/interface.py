@@ -52,7 +52,8 @@ def traced_interface(module: ir.Module) -> tuple[ParamInfo, ...]:
     _check_operations(found[0])
     block = found[0].regions[0].blocks[0]
     names = _names(found[0], len(block.arguments))
-    loaded, stored = _uses(found[0], _READ), _uses(found[0], _WRITTEN)
+    loaded = _uses(found[0], _READ) | _accesses(found[0], "read")
+    stored = _uses(found[0], _WRITTEN) | _accesses(found[0], "write")
     infos = []
     for name, argument in zip(names, block.arguments, strict=True):
         kind = parse_type(str(argument.type))
@@ -151,6 +152,12 @@ def _uses(function: ir.Operation, operands: Mapping[str, tuple[int, ...]]) -> se
         values = list(op.operands)
         found |= {root_of(values[k]) for k in operands.get(op.name, ()) if k < len(values)}
     return found
+
+
+def _accesses(function: ir.Operation, mode: str) -> set[ir.Value]:
+    """The tensors that called assembly touches."""
+    found = [op for op in _walk(function) if op.name == "pypto.access" and text(op, "mode") == mode]
+    return {root_of(op.operands[0]) for op in found}
 
 
 def _direction(loaded: bool, stored: bool) -> str:

@@ -20,6 +20,7 @@ from pypto_jit.lowering.passes import (
     column_vectors,
     dead_code,
     destination,
+    externs,
     launches,
     legalize_2d,
     outline,
@@ -71,6 +72,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("canonicalize", "buffers", "canonicalize,cse"),
     Pass("blocks", "buffers", blocks.run),
     Pass("plan", "planned", plan.run),
+    Pass("externs", "planned", externs.run),
 )
 
 

@@ -462,9 +462,3 @@ def test_wrong_options():
         pypto.jit(auto_scope=1)  # type: ignore[call-overload]
     with pytest.raises(pypto.DecoratorError, match="takes a RunConfig"):
         pl.jit.incore(config="a5")(whole)
-
-
-def test_extern_is_not_built_yet():
-    with pytest.raises(pypto.DecoratorError, match="is not built yet") as caught:
-        pl.jit.extern(source="kernel.pto", core_type="aiv")
-    assert caught.value.hint == "PTO assembly runs as a program of its own: pypto_jit.compile(text)(*tensors)"

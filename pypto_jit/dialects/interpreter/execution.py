@@ -20,7 +20,7 @@ from pypto_jit.dialects.interpreter.tiles import MEANINGS, Array, Call, poison
 from pypto_jit.dialects.locations import span_of
 from pypto_jit.dialects.operators import BY_NAME, Operator
 from pypto_jit.dialects.types import DYNAMIC, ArrayType, TensorType, TileType, parse_type
-from pypto_jit.errors import ArgumentError, InternalError, ShapeError
+from pypto_jit.errors import ArgumentError, InternalError, ShapeError, TraceError
 
 # Attributes of functions, as the pass ``outline`` sets them.
 _HOST, _KERNEL = "pypto.host", "pypto.kernel"
@@ -177,6 +177,13 @@ class _Decoder:
             self._arguments += operands
             return _nothing
         if operation.name == "pypto.call":
+            if "extern" in operation.attributes:
+                raise TraceError(
+                    "the interpreter knows the language, not assembly",
+                    span=span_of(operation.location),
+                    found="a call of a pl.jit.extern kernel",
+                    hint="run it compiled; or write the kernel in the language to compare with",
+                )
             arguments, self._arguments = self._arguments, []
             return self._program.call_step(operation, arguments)
         if dialect == "pypto" and name in MEANINGS:

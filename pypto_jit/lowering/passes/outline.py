@@ -28,6 +28,9 @@ becomes a function of the tensors and scalars that it uses, and the original fun
     the call, in order; ``pypto.parameters`` names them, and a workspace that may follow belongs to one call. Submit,
     accesses, arguments and call of a task follow each other with only ``arith.*`` and ``pypto.dim`` between them.
 
+A call of a kernel that comes as assembly is recorded like this from the start; the call has the text, and the pass
+``externs`` adds its functions to the module.
+
 A function without tasks that creates tensors, and operations on tiles between tasks, become kernels as well: operations
 that follow each other join into one. The submit, the access and the call of a task with a predicate are in an
 ``scf.if`` whose other arm yields -1.
@@ -39,7 +42,7 @@ from collections.abc import Iterator
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TensorType, TileType
-from pypto_jit.errors import ControlFlowError
+from pypto_jit.errors import ControlFlowError, TraceError
 from pypto_jit.lowering.attributes import HOST, parameters, symbol, text
 from pypto_jit.lowering.boxes import Accesses
 from pypto_jit.lowering.captures import Captures, every, is_copied
@@ -51,6 +54,7 @@ from pypto_jit.lowering.tree import Body, Node, constant, functions
 TASK = "pypto.task"
 _SUBMIT = "pypto.submit"
 _CREATE = "pypto.create_tensor"
+_CALL = "pypto.call"
 _SCALAR_ACCESS = ("pypto.read", "pypto.write")
 _TERMINATORS = ("func.return", "scf.yield", "scf.condition")
 
@@ -99,6 +103,13 @@ class _Outliner:
     def _outline(self, body: Body) -> None:
         group: list[Node] = []
         for node in body.nodes:
+            if node.name == "pypto.argument" and node.operands[0] in self._made:
+                raise TraceError(
+                    "assembly is given a number that was computed from tiles",
+                    span=next((each.span for each in body.nodes[body.nodes.index(node) :] if each.name == _CALL), None),
+                    found=str(node.operands[0].type),
+                    hint="store it to a tensor in a task, and read it from there",
+                )
             if self._is_work(node):
                 group.append(node)
                 self._made.update(node.results)
@@ -190,7 +201,7 @@ class _Outliner:
         values = [*captures.tensors, *captures.scalars]
         for value in values:
             self._emitter.emit("pypto.argument", [value])
-        self._emitter.emit("pypto.call", (), (), attributes)
+        self._emitter.emit(_CALL, (), (), attributes)
         kernel = captures.write(symbol, list(self._parameters(captures)), self._function, around[0].op.location)
         if index is not None:
             kernel.values[index] = kernel.values[zero[0]]

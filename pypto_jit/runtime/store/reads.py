@@ -109,6 +109,9 @@ class _Collector:
         role = getattr(function, "__pypto_role__", None)
         if role is not None:
             self._record(f"{name}: role", role, code.co_filename, code.co_firstlineno)
+        assembly = getattr(function, "__pypto_extern__", None)
+        if assembly is not None:
+            self._record(f"{name}: assembly", assembly, code.co_filename, code.co_firstlineno)
         self._function(name, function, code.co_filename, code.co_firstlineno)
         for parameter, annotation in function.__annotations__.items():
             self._record(f"{name}: annotation of {parameter}", annotation, code.co_filename, code.co_firstlineno)
