@@ -311,3 +311,41 @@ def test_a_second_process_finds_the_program(tmp_path):
     ]
     # The third has to trace once to see that the extent is bound.
     assert said == [["True", "False"], ["False", "True"], ["True", "True"]]
+
+
+@pypto.jit
+def two_tasks(x: pl.Tensor[[M, 64], pl.FP32], out: pl.Out[pl.Tensor[[M, 64], pl.FP32]]):
+    rows = x.shape[0]
+    middle = pl.create_tensor([rows, 64], pl.FP32)
+    with pl.spmd(-(-rows // 16)):
+        i = pl.get_block_idx() * 16
+        t = pl.load(x, [i, 0], [16, 64], valid_shape=[pl.min(16, rows - i), 64])
+        pl.store(t * 2.0, [i, 0], middle)
+    for i in pl.range(0, rows, 8):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            t = pl.load(middle, [i, 0], [8, 64], valid_shape=[pl.min(8, rows - i), 64])
+            pl.store(t + 1.0, [i, 0], out)
+
+
+def test_tasks_of_any_extent():
+    two_tasks.cache_clear()
+    for rows in (0, 1, 16, 33, 500):
+        x = numbered(rows, 64)
+        assert torch.equal(two_tasks(x), 2 * x + 1)
+        assert torch.equal(two_tasks.interpret(x), 2 * x + 1)
+    assert two_tasks.cache_info().misses == 1
+    for platform in ("a2a3sim", "a5sim"):
+        assembly = two_tasks.lower(config=pypto.options.RunConfig(platform=platform))["pto"]
+        assert "!pto.tensor_view<?x64xf32>" in assembly
+
+
+def test_transposed_views():
+    @pypto.jit
+    def turned(x: pl.Tensor[[M, 8, 16], pl.FP32], out: pl.Out[pl.Tensor[[8, M, 16], pl.FP32]]):
+        t = pl.transpose(x, 0, 1)
+        for i in pl.range(x.shape[0]):
+            pl.store(pl.load(t, [0, i, 0], [8, 1, 16]), [0, i, 0], out)
+
+    for rows in (0, 1, 7):
+        x = numbered(rows, 8, 16)
+        assert torch.equal(turned(x), x.transpose(0, 1))

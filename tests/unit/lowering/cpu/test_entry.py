@@ -14,7 +14,7 @@ from pypto_jit.dtypes import BF16, FP32, INT8
 from pypto_jit.lowering.cpu.entry import EntryTensor, Launch, Operand, is_parallel
 from pypto_jit.lowering.cpu.runner import STACK_ARENA
 from pypto_jit.runtime.native import load_entry
-from pypto_jit.signature import TensorSpec
+from pypto_jit.signature import DynVar, TensorSpec
 from tests.entries import FAIL, KERNEL, TEAM, build, bump_entry, dense, object_code
 
 
@@ -225,3 +225,46 @@ def test_counts_its_calls():
         assert loaded.function(out) is None
     assert loaded.function(out[:4]) == 1
     assert loaded.calls == 3
+
+
+class TestDynamicExtents:
+    ROWS, BOTH = (DynVar("M"), None), (DynVar("M"), DynVar("N"))
+
+    def entry(self, x: TensorSpec, out: TensorSpec):
+        kernel = KERNEL.replace("COUNT", "0").replace("STRIDE", "").replace("SCALE", "1")
+        tensors = [EntryTensor(x), EntryTensor(out, written=True)]
+        return build(kernel, tensors, [Launch("bump", (Operand("data", 0), Operand("data", 1)), 0, 1, 1)])
+
+    def test_one_name_is_one_number(self):
+        double = (DynVar("M") * 2 + 1, None)
+        entry = self.entry(TensorSpec((-1, 4), FP32, (4, 1), self.ROWS), TensorSpec((-1, 4), FP32, (4, 1), double))
+        for rows in (0, 1, 3, 50):
+            assert entry(torch.zeros(rows, 4), torch.zeros(2 * rows + 1, 4)) is None
+            assert entry(torch.zeros(rows, 4), torch.zeros(2 * rows + 2, 4)) == 2
+        assert entry(torch.zeros(3, 5), torch.zeros(7, 4)) == 1
+        assert entry(torch.zeros(6, 8)[:3, :4], torch.zeros(7, 4)) == 1
+        assert entry(torch.zeros(6, 8)[:1, :4], torch.zeros(3, 4)) is None
+
+    def test_layouts_are_told_apart(self):
+        out = TensorSpec((-1, -1), FP32, (-1, 1), self.BOTH)
+        by_rows, turned = self.entry(out, out), self.entry(TensorSpec((-1, -1), FP32, (-1, -1), self.BOTH), out)
+        for x, fits in [
+            (torch.zeros(3, 4), True),
+            (torch.zeros(3, 9)[:, :4], True),
+            (torch.zeros(4, 3).t(), False),
+            (torch.zeros(3, 8)[:, ::2], False),
+        ]:
+            assert by_rows(x, torch.zeros(3, 4)) == (None if fits else 1)
+            assert turned(x, torch.zeros(3, 4)) == (1 if fits else None)
+        assert by_rows(torch.zeros(4, 0).t(), torch.zeros(0, 4)) is None
+        assert by_rows(torch.zeros(3, 4), torch.zeros(1, 4).expand(3, 4)) == 2
+
+    @pytest.mark.parametrize(
+        ("shape", "strides"),
+        [((3, 4), (1 << 62, 4)), ((1 << 49, 4), (0, 4)), ((1 << 40, 4), (1 << 24, 4)), ((3, 4), (-(1 << 61), 4))],
+    )
+    def test_nothing_overflows(self, shape, strides):
+        spec = TensorSpec((-1, -1), FP32, (-1, 1), self.BOTH)
+        hostile = numpy.lib.stride_tricks.as_strided(numpy.zeros(8, "float32"), shape, strides)
+        other = TensorSpec((4,), FP32, (1,))
+        assert self.entry(spec, other)(hostile, torch.zeros(4)) == 1
