@@ -25,6 +25,7 @@ def cases():
     """Name, our call, torch's call."""
     kernels = [
         ("a task per kernel and page", paged_attention.paged_attention, paged_attention.PAGE),
+        ("one artifact for all extents", paged_attention.paged_attention_dynamic, paged_attention.PAGE),
         ("loops over sequences in kernels", paged_attention.paged_attention_batched, paged_attention.PAGE),
         ("64 pages at a time", paged_attention.paged_attention_grouped(), 64),
     ]

@@ -115,10 +115,10 @@ def finish(norm: pl.Tensor, acc: pl.Tensor, row: pl.Scalar[pl.INDEX], out: pl.Ou
 
 
 def attend(q, k, v, table, lengths, out, heads: int, page: int):
-    """The task graph of the kernel below."""
+    """The task graph of the two kernels below."""
     dim = q.shape[1]
     scale = 1 / math.sqrt(dim)
-    for b in pl.range(table.shape[0]):
+    for b in pl.range(pl.dim(table, 0)):
         scores = pl.create_tensor([heads, page], dtype=pl.FP32)
         weights = pl.create_tensor([heads, page], dtype=pl.BF16)
         mixed, acc = (pl.create_tensor([heads, dim], dtype=pl.FP32) for _ in range(2))
@@ -144,6 +144,21 @@ def paged_attention(
 ):
     """Four tasks for each page of each sequence."""
     return attend(q, k, v, table, lengths, out, q.shape[0] // table.shape[0], PAGE)
+
+
+BATCH, ROWS, KEYS, MOST = (pl.dynamic(name) for name in ("BATCH", "ROWS", "KEYS", "MOST"))
+HEADS = 16
+
+
+@pypto.jit
+def paged_attention_dynamic(
+    q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, table: pl.Tensor, lengths: pl.Tensor, out: pl.Out[pl.Tensor]
+):
+    """The same, compiled once for every batch, cache and table; 16 heads."""
+    for tensor, rows in ((q, ROWS), (out, ROWS), (k, KEYS), (v, KEYS), (table, BATCH), (lengths, BATCH)):
+        tensor.bind_dynamic(0, rows)
+    table.bind_dynamic(1, MOST)
+    return attend(q, k, v, table, lengths, out, HEADS, PAGE)
 
 
 @pypto.jit

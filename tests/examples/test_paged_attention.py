@@ -16,6 +16,7 @@ from tests.workloads import blank, check
 GROUPED = paged_attention.paged_attention_grouped(page=64, group=2)
 KERNELS = {
     "pages": paged_attention.paged_attention,
+    "dynamic": paged_attention.paged_attention_dynamic,
     "batched": paged_attention.paged_attention_batched,
     "grouped": GROUPED,
 }
@@ -28,6 +29,16 @@ LENGTHS = [[256, 256], [200, 1], [128, 300, 17]]
 def test_attention_over_pages(name, lengths):
     given = paged(lengths, heads=16, dim=32, page=64 if name == "grouped" else PAGE)
     check(KERNELS[name], [*given.inputs, blank(*given.q.shape)], {5: given.expected()}, 2e-2)
+
+
+def test_one_artifact_serves_every_batch():
+    kernel = paged_attention.paged_attention_dynamic
+    kernel.cache_clear()
+    for seed, lengths in enumerate([[128], [300, 5], [64, 128, 192, 256]]):
+        given = paged(lengths, heads=16, dim=32, page=PAGE, seed=seed)
+        found = kernel(*given.inputs, blank(*given.q.shape))
+        torch.testing.assert_close(found, given.expected(), rtol=2e-2, atol=2e-2)
+    assert kernel.cache_info().misses == 1
 
 
 def test_each_function_on_the_cores_is_a_kernel_of_its_own():
