@@ -54,9 +54,8 @@ def transpose(x: pl.Tensor[[M, N], pl.FP32], out: pl.Out[pl.Tensor[[N, M], pl.FP
 
 @pypto.jit
 def sum_pairs(x: pl.Tensor[[M, COLS], pl.FP32], out: pl.Out[pl.Tensor[[M, COLS // 2], pl.FP32]]):
-    """The sum of the two halves of each row of x [M, 128]: x is seen as [2 M, 64], and pairs of rows are added."""
-    rows = x.shape[0]
-    halves = pl.reshape(x, [rows * 2, COLS // 2])
-    for i in pl.range(rows):
-        pl.store(pl.col_sum(pl.load(halves, [2 * i, 0], [2, COLS // 2])), [i, 0], out)
+    """The sum of the two halves of each row of x [M, 128]: a row is seen as [2, 64], and its two rows are added."""
+    for i in pl.parallel(x.shape[0]):
+        halves = pl.reshape(pl.load(x, [i, 0], [1, COLS]), [2, COLS // 2])
+        pl.store(pl.col_sum(halves), [i, 0], out)
     return out

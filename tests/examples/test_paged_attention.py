@@ -59,7 +59,8 @@ def test_each_function_on_the_cores_is_a_kernel_of_its_own():
 @pytest.mark.parametrize("name", KERNELS)
 def test_results_are_those_of_one_thread(name, threads):
     given = paged([300, 64, 129], heads=16, dim=32, page=64 if name == "grouped" else PAGE)
-    found = [KERNELS[name](*given.inputs, config=pypto.RunConfig(threads=n)) for n in (1, threads)]
+    configs = [pypto.RunConfig(threads=n) for n in (1, threads)]
+    found = [KERNELS[name](*given.inputs, blank(*given.q.shape), config=config) for config in configs]
     assert torch.equal(*found)
 
 
