@@ -67,12 +67,14 @@ def _value(dtype: DType) -> str:
 def _elementwise(kernel: Kernel, row: Operator, dtype: DType) -> None:
     assert row.instruction is not None
     kinds = {operand.name: operand.kind for operand in row.operands}
-    operands = [
-        kernel.constant(_value(dtype), dtype.signless)
-        if kinds[name] == "scalar"
-        else kernel.loaded(dtype, (ROWS_, COLUMNS))
-        for name in row.instruction.inputs
-    ]
+    operands = []
+    for name in row.instruction.inputs:
+        if name == "tmp":
+            operands.append(kernel.tile(Space.VEC, dtype, (ROWS_, COLUMNS)))
+        elif kinds[name] == "scalar":
+            operands.append(kernel.constant(_value(dtype), dtype.signless))
+        else:
+            operands.append(kernel.loaded(dtype, (ROWS_, COLUMNS)))
     kernel.run(row.instruction.operation, operands, dtype, (ROWS_, COLUMNS))
 
 

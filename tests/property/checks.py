@@ -15,7 +15,7 @@ from pypto_jit.dialects.interpreter.tiles import Call, embed
 from pypto_jit.dtypes import BF16, FP32
 from pypto_jit.lowering.context import borrowed_context
 from tests.property.compiled import CompiledModule
-from tests.property.programs import APPROXIMATE, SUMS, Program, Step
+from tests.property.programs import APPROXIMATE, PRODUCTS, SUMS, Program, Step
 from tests.property.running import UNTOUCHED, arguments, assert_same, interpreted, ulp_distance
 from tests.property.sources import kernel
 
@@ -109,6 +109,9 @@ def assert_step(step: Step, operands: list[Tile], given_box: numpy.ndarray, prog
     elif step.operator in SUMS and step.result.dtype.is_float:
         axis = -1 if step.operator == "row_sum" else -2
         assert_sum(operands[0].box().astype(numpy.float64), axis, given_box, expected, message)
+    elif step.operator in PRODUCTS and step.result.dtype.is_float:
+        axis = -1 if step.operator == "row_prod" else -2
+        assert_product(operands[0].box().astype(numpy.float64), axis, given_box, expected, message)
     else:
         numpy.testing.assert_array_equal(given_box.astype(numpy.float64), expected.astype(numpy.float64), message)
 
@@ -122,6 +125,22 @@ def assert_sum(
     certain = numpy.where(numpy.isfinite(terms), numpy.abs(terms), 0).sum(axis=axis, keepdims=True) < 1e38
     rounding = numpy.spacing(numpy.abs(expected)) if expected.dtype != FP32.numpy else 0
     bound = terms.shape[axis] * EPSILON * scale + rounding
+    close = numpy.abs(given_box.astype(numpy.float64) - expected.astype(numpy.float64)) <= bound
+    same = (given_box == expected) | (numpy.isnan(given_box) & numpy.isnan(expected))
+    assert (close | same | ~certain).all(), message
+
+
+def assert_product(
+    factors: numpy.ndarray, axis: int, given_box: numpy.ndarray, expected: numpy.ndarray, message: str
+) -> None:
+    """A product in FP32 in any order: its error is below the number of factors times epsilon times its magnitude."""
+    sizes = numpy.abs(factors)
+    # Where a partial product could overflow, or lose digits as a subnormal number, the order decides.
+    large = numpy.prod(numpy.maximum(sizes, 1), axis=axis, keepdims=True)
+    small = numpy.prod(numpy.where(sizes == 0, 1, numpy.minimum(sizes, 1)), axis=axis, keepdims=True)
+    certain = (large < 1e38) & (small > 1e-37) & numpy.isfinite(factors).all(axis=axis, keepdims=True)
+    rounding = numpy.spacing(numpy.abs(expected)) if expected.dtype != FP32.numpy else 0
+    bound = factors.shape[axis] * EPSILON * numpy.prod(sizes, axis=axis, keepdims=True) + rounding
     close = numpy.abs(given_box.astype(numpy.float64) - expected.astype(numpy.float64)) <= bound
     same = (given_box == expected) | (numpy.isnan(given_box) & numpy.isnan(expected))
     assert (close | same | ~certain).all(), message

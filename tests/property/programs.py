@@ -29,6 +29,7 @@ FLOAT_SCALARS = ("0.5", "-1.5", "2.0", "0.1", "-3.25")
 INTEGER_SCALARS = ("0", "1", "-1", "3", "-7", "100")
 APPROXIMATE = frozenset({"exp", "log", "rsqrt"})
 SUMS = frozenset({"row_sum", "col_sum"})
+PRODUCTS = frozenset({"row_prod", "col_prod"})
 CHAIN = tuple(
     row
     for row in ROWS
@@ -221,7 +222,7 @@ def _alike(row: Operator, target: Target) -> Operator:
 def _legal(row: Operator, tiles: tuple[TileType, ...], target: Target, *, exact: bool) -> list[Step]:
     """What a row may do with the tiles at hand; with ``exact``, sums of floats are left out."""
     steps = _legal_alike(_alike(row, target), tiles, target)
-    return [step for step in steps if not (exact and row.name in SUMS and step.result.dtype.is_float)]
+    return [step for step in steps if not (exact and row.name in SUMS | PRODUCTS and step.result.dtype.is_float)]
 
 
 @cache
