@@ -334,10 +334,10 @@ def test_a_recursion_on_a_traced_value(a):
     assert error.span is not None
     assert error.span.line == line
     assert error.found == "halve -> again -> halve"
-    assert error.notes == (
-        f"'halve' calls on at {error.span}",
-        f"'again' calls on at {__file__}:{again.__code__.co_firstlineno + 1}:{error.notes[1].rsplit(':', 1)[1]}",
-    )
+    assert error.notes[0] == f"'halve' calls on at {error.span}"
+    # Python 3.10 knows no columns.
+    assert error.notes[1].startswith(f"'again' calls on at {__file__}:{again.__code__.co_firstlineno + 1}")
+    assert len(error.notes) == 2
     assert "both arms of an `if` on a traced value are recorded" in str(error)
 
 
