@@ -309,7 +309,15 @@ def assign(tensor: Tensor, value: Any) -> None:
         )
     if leading:
         value = rearrange(value, range(len(leading), given.rank))
-    trace.assign(in_order(value), tensor)
+    value = in_order(value)
+    if _memory_of(value) is _memory_of(tensor):
+        # A value, not the memory that it is written to: the two may overlap.
+        value = rearrange(value, range(kind.rank if leading else given.rank))
+    trace.assign(value, tensor)
+
+
+def _memory_of(tensor: Tensor) -> Tensor:
+    return tensor if tensor.root is None else tensor.root
 
 
 def filled(shape: Sequence[int], dtype: DType, value: Any) -> Tensor:

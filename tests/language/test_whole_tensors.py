@@ -295,3 +295,58 @@ def test_a_transposed_tensor_is_reshaped_as_a_copy():
 
     x = _random(32, 6)
     assert torch.equal(kernel(x), x.reshape(4, 8, 6).transpose(0, 1).reshape(8, 24))
+
+
+def _turned(x: pl.InOut[pl.Tensor]):
+    x[:] = x.T + 1.0
+
+
+def _shifted(x: pl.InOut[pl.Tensor]):
+    x[1:64] = x[0:63]
+
+
+def _squared(x: pl.InOut[pl.Tensor]):
+    x[:] = x @ x
+
+
+def _less_its_first_row(x: pl.InOut[pl.Tensor]):
+    x[:] = x - x[0:1]
+
+
+@pytest.mark.parametrize(
+    ("function", "reference"),
+    [
+        (_turned, lambda x: x.T + 1),
+        (_shifted, lambda x: torch.cat([x[:1], x[:-1]])),
+        (_squared, lambda x: x @ x),
+        (_less_its_first_row, lambda x: x - x[:1]),
+    ],
+)
+def test_what_is_written_is_computed_from_what_was_there(function, reference):
+    x = _random(64, 64)
+    for run in (pypto.jit(function), pypto.jit(function).interpret):
+        found = x.clone()
+        run(found)
+        torch.testing.assert_close(found, reference(x), rtol=1e-5, atol=1e-4)
+
+
+def test_a_value_outlives_what_it_was_computed_from():
+    @pypto.jit
+    def once(x: pl.InOut[pl.Tensor], out: pl.Out[pl.Tensor]):
+        value = x + 1.0
+        x[:] = x * 2.0
+        out[:] = value
+
+    @pypto.jit
+    def turns(x: pl.InOut[pl.Tensor], out: pl.Out[pl.Tensor]):
+        value = x + 1.0
+        for _ in pl.range(3):
+            out[:] = value
+            x[:] = x * 2.0
+
+    x = _random(6, 8)
+    for kernel in (once, turns):
+        for run in (kernel, kernel.interpret):
+            out = torch.zeros(6, 8)
+            run(x.clone(), out)
+            assert torch.equal(out, x + 1)

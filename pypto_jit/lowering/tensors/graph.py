@@ -23,6 +23,8 @@ from pypto_jit.targets import Target
 Plan = RowKernel | ColumnKernel | ProductKernel
 # Operations whose results are values, not memory.
 VALUES = frozenset({"pypto.map", "pypto.select", "pypto.reduce", "pypto.product", "pypto.fill", "pypto.rearrange"})
+# Operations that write, or say what a task may write, and which operand that is.
+_WRITTEN = {"pypto.assign": 1, "pypto.store": 1, "pypto.write": 1, "pypto.access": 0}
 # Elementwise operations that are rather computed twice than kept.
 _CHEAP = 4
 
@@ -88,7 +90,7 @@ class _Search:
                     raise InternalError("a tensor cannot be computed", found=str(error.value)) from None
                 self._in_memory.add(error.value)
                 continue
-            again = self._used_twice(kernels) or self._overwritten(kernels)
+            again = self._used_twice(kernels) or self._overwritten(kernels) or self._in_its_own_way(kernels)
             if not again:
                 return sorted(kernels, key=lambda kernel: kernel.place.position)
             self._in_memory |= again
@@ -108,7 +110,8 @@ class _Search:
 
     def _kernel(self, place: Node, value: ir.Value, destination: ir.Value | None) -> Kernel:
         def maker(inner: ir.Value) -> Node | None:
-            own = inner == value and self._is_value(inner)
+            # What lies in memory is computed by the kernel that makes it, and read by all others.
+            own = destination is None and inner == value
             return self._program.maker[inner] if own else self._maker(inner)
 
         shape = self._types.tensor(value if destination is None else destination).shape
@@ -147,12 +150,37 @@ class _Search:
         found: set[ir.Value] = set()
         for kernel in kernels:
             for term in kernel.layout.terms:
-                if term.node is None or kernel.value == term.value:
+                made_here = kernel.destination is None and kernel.value == term.value
+                if term.node is None or made_here:
                     continue
                 sources = {self._root(operand.value) for operand in term.terms if operand.node is None}
                 sources |= {self._root(v) for v in term.node.operands if term.kind == "product"}
-                if any(self._written(s, term.node.position, kernel.place.position) for s in sources):
+                last = self._last_turn(term.node, kernel.place)
+                if any(self._written(s, term.node.position, last) for s in sources):
                     found.add(term.value)
+        return found
+
+    def _last_turn(self, node: Node, place: Node) -> int:
+        """How far a program may have come before a kernel runs again without what it computes being made again."""
+        last, around = place.position, place.body.owner
+        while around is not None and not around.position < node.position < around.end:
+            if around.name in ("scf.for", "scf.while"):
+                last = around.end
+            around = around.body.owner
+        return last
+
+    def _in_its_own_way(self, kernels: list[Kernel]) -> set[ir.Value]:
+        """Values that are written to memory which their kernel reads elsewhere: its blocks would see each other."""
+        found: set[ir.Value] = set()
+        for kernel in kernels:
+            if kernel.destination is None or not self._is_value(kernel.value) or kernel.value in self._in_memory:
+                continue
+            root, layout = self._root(kernel.destination), kernel.layout
+            read = [term for term in layout.terms if term.node is None and self._root(term.value) == root]
+            multiplied = [v for term in layout.of_kind("product") if term.node for v in term.node.operands]
+            in_place = all(term.value == kernel.destination and term.axes == layout.axes for term in read)
+            if not in_place or any(self._root(value) == root for value in multiplied):
+                found.add(kernel.value)
         return found
 
     def _root(self, value: ir.Value) -> ir.Value:
@@ -164,7 +192,7 @@ class _Search:
 
     def _written(self, tensor: ir.Value, first: int, last: int) -> bool:
         return any(
-            first < node.position < last and self._root(node.operands[1]) == tensor
+            first < node.position < last and self._root(node.operands[_WRITTEN[node.name]]) == tensor
             for node in self._program.nodes
-            if node.name in ("pypto.assign", "pypto.store", "pypto.write")
+            if node.name in _WRITTEN
         )
