@@ -350,3 +350,29 @@ def test_a_value_outlives_what_it_was_computed_from():
             out = torch.zeros(6, 8)
             run(x.clone(), out)
             assert torch.equal(out, x + 1)
+
+
+def test_a_graph_may_be_deep():
+    @pypto.jit
+    def kernel(x):
+        value = x
+        for _ in range(600):
+            value = value * 0.5 + x
+        return value
+
+    x = _random(4, 8)
+    torch.testing.assert_close(kernel(x), 2 * x)
+
+
+def test_a_graph_may_have_many_ways_through_it():
+    @pypto.jit
+    def kernel(x):
+        value = x
+        for _ in range(40):
+            value = (value + value) * 0.5
+        return value + 1.0, value - 1.0
+
+    x = _random(4, 8)
+    more, less = kernel(x)
+    assert torch.equal(more, x + 1)
+    assert torch.equal(less, x - 1)

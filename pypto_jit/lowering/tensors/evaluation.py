@@ -32,6 +32,11 @@ def computing_dtype(dtype: DType) -> DType:
     return FP32 if dtype.is_float else dtype
 
 
+def is_comparison(term: Term) -> bool:
+    """Whether a term compares its operands."""
+    return term.kind == "map" and term.node is not None and text(term.node.op, "row") == "cmp"
+
+
 @dataclass(frozen=True)
 class Form:
     """Whether a tile has the rows and the columns of its kernel, or one of them."""
@@ -91,11 +96,35 @@ class Evaluation:
 
     def tile(self, term: Term) -> ir.Value:
         """The tile of a term, computed once."""
-        found = self.known.get(term)
-        if found is None:
-            compute = getattr(self, f"_{term.kind}")
-            found = self.known[term] = compute(term)
-        return found
+        if term not in self.known:
+            needed = self._needed(term)
+            # In order, so that what each takes is there: graphs are deeper than Python's stack.
+            for each in self._layout.terms:
+                if each in needed and each not in self.known:
+                    self.known[each] = getattr(self, f"_{each.kind}")(each)
+        return self.known[term]
+
+    def _needed(self, term: Term) -> set[Term]:
+        """A term, and what has to be computed for it."""
+        needed: set[Term] = set()
+        waiting = [term]
+        while waiting:
+            each = waiting.pop()
+            if each in needed or each in self.known:
+                continue
+            needed.add(each)
+            waiting += self._taken(each)
+        return needed
+
+    def _taken(self, term: Term) -> list[Term]:
+        """The terms whose tiles a term takes: a number needs none, nor a comparison that only selects."""
+        taken: list[Term] = []
+        for k, operand in enumerate(term.terms):
+            if operand.kind == "fill" and term.kind == "map":
+                continue
+            chooses = term.kind == "select" and k == 0 and is_comparison(operand) and operand not in self.known
+            taken += operand.terms if chooses else [operand]
+        return taken
 
     # Memory
 
@@ -187,8 +216,7 @@ class Evaluation:
         condition, *values = term.operands
         assert isinstance(condition, Term)
         chosen = [self._operand(value, dtype, False) for value in values]
-        compared = condition.node is not None and condition.kind == "map" and text(condition.node.op, "row") == "cmp"
-        if condition.node is None or not compared or condition in self.known:
+        if condition.node is None or not is_comparison(condition) or condition in self.known:
             whole, (mask, *chosen) = self._whole_of([as_number(self._writer, self.tile(condition)), *chosen], dtype)
             return self._chosen(is_set(self._writer, mask), chosen, whole, dtype)
         # What is only compared to choose needs no numbers for true and false.

@@ -25,8 +25,9 @@ Plan = RowKernel | ColumnKernel | ProductKernel
 VALUES = frozenset({"pypto.map", "pypto.select", "pypto.reduce", "pypto.product", "pypto.fill", "pypto.rearrange"})
 # Operations that write, or say what a task may write, and which operand that is.
 _WRITTEN = {"pypto.assign": 1, "pypto.store": 1, "pypto.write": 1, "pypto.access": 0}
-# Elementwise operations that are rather computed twice than kept.
+# Elementwise operations that are rather computed twice than kept; other operations are kept.
 _CHEAP = 4
+_COSTS = {"pypto.map": 1, "pypto.select": 1, "pypto.fill": 0, "pypto.rearrange": 0}
 
 
 @dataclass(eq=False)
@@ -124,26 +125,30 @@ class _Search:
         for kernel in kernels:
             for value in {term.value for term in kernel.layout.terms if term.node is not None}:
                 users[value] = users.get(value, 0) + 1
-        shared = {value for value, count in users.items() if count > 1 and self._cost(value) > _CHEAP}
+        costs = self._costs()
+        shared = {value for value, count in users.items() if count > 1 and costs[value] > _CHEAP}
         # Those that others of them are computed from come by themselves.
-        return {value for value in shared if not any(self._feeds(value, other) for other in shared)}
+        return shared - self._sources(shared)
 
-    def _cost(self, value: ir.Value) -> int:
-        node = self._maker(value)
-        if node is None:
-            return 0
-        own = (
-            1
-            if node.name in ("pypto.map", "pypto.select")
-            else 0
-            if node.name in ("pypto.fill", "pypto.rearrange")
-            else 100
-        )
-        return own + sum(self._cost(operand) for operand in node.operands)
+    def _values(self) -> list[Node]:
+        """The operations whose results are computed where they are used, in order."""
+        return [n for n in self._program.nodes if n.name in VALUES and n.results[0] not in self._in_memory]
 
-    def _feeds(self, value: ir.Value, other: ir.Value) -> bool:
-        node = self._maker(other)
-        return node is not None and any(operand == value or self._feeds(value, operand) for operand in node.operands)
+    def _costs(self) -> dict[ir.Value, int]:
+        """What computing each value again costs, up to more than is cheap."""
+        costs: dict[ir.Value, int] = {}
+        for node in self._values():
+            total = _COSTS.get(node.name, _CHEAP + 1) + sum(costs.get(operand, 0) for operand in node.operands)
+            costs[node.results[0]] = min(total, _CHEAP + 1)
+        return costs
+
+    def _sources(self, values: set[ir.Value]) -> set[ir.Value]:
+        """All that these values are computed from."""
+        found: set[ir.Value] = set()
+        for node in reversed(self._values()):
+            if node.results[0] in values or node.results[0] in found:
+                found.update(node.operands)
+        return found
 
     def _overwritten(self, kernels: list[Kernel]) -> set[ir.Value]:
         """Values whose kernel would read memory that is written after the value is made."""

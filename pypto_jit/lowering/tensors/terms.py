@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TensorType
@@ -148,6 +149,8 @@ class _Builder:
         self._types = types
         self._extents: list[int] = []
         self._terms: dict[tuple[ir.Value, Axes], Term] = {}
+        # Terms whose operands are to be found, the last of the program first: all that uses a term comes before it.
+        self._waiting: list[tuple[int, int, Term]] = []
         self._product: Node | None = None
         self._reduced_by_root: list[int] = []
         self._axes: Axes = tuple(None if extent == 1 else self._axis(extent) for extent in shape)
@@ -162,37 +165,42 @@ class _Builder:
 
     def layout(self) -> Layout:
         root = self._term(self._value, _aligned(self._axes, self._types.tensor(self._value)))
-        return Layout(
-            root, self._axes, self._extents, self._column, list(self._terms.values()), tuple(self._reduced_by_root)
-        )
+        computed: list[Term] = []
+        while self._waiting:
+            _, _, term = heappop(self._waiting)
+            assert term.node is not None
+            term.operands = self._operands(term.node, term.axes)
+            computed.append(term)
+        order: dict[Term, None] = {}
+        for term in reversed(computed):
+            order.update(dict.fromkeys([*term.terms, term]))
+        terms = list(order) or [root]
+        return Layout(root, self._axes, self._extents, self._column, terms, tuple(self._reduced_by_root))
 
     def _term(self, value: ir.Value, axes: Axes) -> Term:
-        known = self._terms.get((value, axes))
-        if known is not None:
-            return known
-        node = self._maker(value)
-        kind = self._types.tensor(value)
-        if node is not None and node.name == "pypto.rearrange":
-            return self._rearranged(node, axes)
-        term = Term(value, kind, axes, node)
-        if node is not None:
-            term.operands = self._operands(node, axes)
-        self._terms[value, axes] = term
+        node, seen_as = self._maker(value), None
+        while node is not None and node.name == "pypto.rearrange":
+            seen_as, axes = node.results[0], self._rearranged(node, axes)
+            value = node.operands[0]
+            node = self._maker(value)
+        term = self._terms.get((value, axes))
+        if term is None:
+            term = self._terms[value, axes] = Term(value, self._types.tensor(value), axes, node)
+            if node is not None:
+                heappush(self._waiting, (-node.position, len(self._terms), term))
+        if node is None:
+            term.seen_as = seen_as or term.seen_as
         return term
 
-    def _rearranged(self, node: Node, axes: Axes) -> Term:
-        """Dimensions in another order; dimensions of extent 1 come and go."""
-        source = self._types.tensor(node.operands[0])
-        inner: list[int | None] = [None] * source.rank
+    def _rearranged(self, node: Node, axes: Axes) -> Axes:
+        """The axes of what is given another order of dimensions; dimensions of extent 1 come and go."""
+        inner: list[int | None] = [None] * self._types.tensor(node.operands[0]).rank
         dims = numbers(node.op, "dims")
         assert dims is not None
         for axis, dim in zip(axes, dims, strict=True):
             if dim >= 0:
                 inner[dim] = axis
-        term = self._term(node.operands[0], tuple(inner))
-        if term.node is None:
-            term.seen_as = node.results[0]
-        return term
+        return tuple(inner)
 
     def _operands(self, node: Node, axes: Axes) -> list[Term | ir.Value]:
         if node.name == "pypto.reduce":
