@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pypto_jit.dialects.operators import BY_NAME
+from pypto_jit.dialects.rows.families import EXPANDED, WITH_SCALAR
 from pypto_jit.dialects.rules.tensors import broadcast, map_type, product_type, reduce_type, tensor_type
 from pypto_jit.dialects.types import DYNAMIC, TensorType
 from pypto_jit.dtypes import FP32, INT32, DType
@@ -326,15 +327,8 @@ def filled(shape: Sequence[int], dtype: DType, value: Any) -> Tensor:
     return record("fill", [scalar], {}, tensor_type(shape, dtype))
 
 
-_OF_SCALARS = {
-    "adds": "add",
-    "subs": "sub",
-    "muls": "mul",
-    "divs": "div",
-    "maximums": "maximum",
-    "minimums": "minimum",
-}
-_OF_VECTORS = {"max": "maximum", "min": "minimum"}
+# Row of a tile and a scalar -> the row of two tiles.
+_OF_SCALAR = {row: name for name, (row, _) in WITH_SCALAR.items()}
 
 
 def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Tensor:
@@ -365,11 +359,11 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
         return expand(operands[1], type_of(target).shape)
     if rest.startswith("expand_"):
         spread = rest.removeprefix("expand_")
-        return elementwise(_OF_VECTORS.get(spread, spread), *operands)
+        return elementwise(EXPANDED[spread], *operands)
     if kind in ("row", "col") and rest in ("sum", "max", "min", "prod"):
         return reduce(rest, operands[0], -1 if kind == "row" else -2, True)
     if BY_NAME[name].rule == "elementwise":
-        return elementwise(_OF_SCALARS.get(name, name), *operands)
+        return elementwise(_OF_SCALAR.get(name, name), *operands)
     tensor = next(operand for operand in operands if isinstance(operand, Tensor))
     raise TraceError(
         f"{name} takes tiles",

@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any, NoReturn
 
 from pypto_jit.dialects.operators import BY_NAME, Operator
+from pypto_jit.dialects.rows.families import WITH_SCALAR
 from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType
 from pypto_jit.dtypes import DType
 from pypto_jit.errors import ControlFlowError, DTypeError, PyptoError, Span, TraceError
@@ -368,20 +369,6 @@ def tile_scalar(name: str, value: Any, dtype: DType) -> Scalar:
     return trace.constant(float(number) if dtype.is_float else int(number), dtype)
 
 
-# Operators of two tiles: the row for a tile and a scalar, and what stands for a scalar and a tile.
-_WITH_SCALAR = {
-    "add": ("adds", "adds"),
-    "sub": ("subs", None),
-    "mul": ("muls", "muls"),
-    "div": ("divs", "rdivs"),
-    "maximum": ("maximums", "maximums"),
-    "minimum": ("minimums", "minimums"),
-    "and_": ("ands", "ands"),
-    "or_": ("ors", "ors"),
-    "xor": ("xors", "xors"),
-    "shl": ("shls", None),
-    "shr": ("shrs", None),
-}
 _OF_SCALARS = {"maximum": "max", "minimum": "min", "and_": "and", "or_": "or", "xor": "xor"}
 
 
@@ -392,12 +379,12 @@ def arithmetic(name: str, lhs: Any, rhs: Any) -> Any:
     if isinstance(lhs, Tile):
         if isinstance(rhs, (Tile, Tensor)):
             return emit(name, (lhs, rhs))
-        row = _WITH_SCALAR[name][0]
+        row = WITH_SCALAR[name][0]
         return emit(row, (lhs, tile_scalar(row, rhs, lhs.dtype)))
     if isinstance(rhs, Tile):
         if isinstance(lhs, Tensor):
             return emit(name, (lhs, rhs))
-        row = _WITH_SCALAR[name][1]
+        row = WITH_SCALAR[name][1]
         if row is None and name != "sub":
             raise _wrong_operand(BY_NAME[name], "lhs", "tile", lhs)
         if row is None:

@@ -12,6 +12,7 @@ import numpy
 
 from pypto_jit.dialects.interpreter.rounding import convert, round_to_float
 from pypto_jit.dialects.interpreter.tiles import Array, Call, Tile, embed, meaning
+from pypto_jit.dialects.rows.families import EXPANDED
 from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.dtypes import DType
 
@@ -94,7 +95,6 @@ ELEMENTWISE: dict[str, _Function] = {
     "recip": lambda a: 1 / a,
     "relu": lambda a: numpy.where(a < 0, numpy.zeros_like(a), a),
 }
-_EXPANDED = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "max": "maximum", "min": "minimum"}
 
 
 def computed(function: _Function, dtype: DType, *operands: Array) -> Array:
@@ -146,7 +146,7 @@ def _expansion(function: _Function, axis: int) -> Callable[[Call], Tile]:
 
 for _axis, _prefix in ((-1, "row_expand"), (-2, "col_expand")):
     meaning(_prefix)(_expansion(lambda _, vector: vector, _axis))
-    for _name, _elementwise_name in _EXPANDED.items():
+    for _name, _elementwise_name in EXPANDED.items():
         meaning(f"{_prefix}_{_name}")(_expansion(ELEMENTWISE[_elementwise_name], _axis))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pypto_jit.dialects.operators import Operator
+from pypto_jit.dialects.rows.families import EXPANSION_OF
 from pypto_jit.dialects.rules.common import (
     Attributes,
     Operands,
@@ -50,7 +51,7 @@ def _elementwise(row: Operator, operands: Operands, attributes: Attributes, targ
 
 
 def _expand_hint(row: Operator, first: TileType, second: TileType) -> str | None:
-    short = {"maximum": "max", "minimum": "min"}.get(row.name, row.name)
+    short = EXPANSION_OF.get(row.name, row.name)
     if first.rank == second.rank == 2 and first.shape[0] == second.shape[0] and 1 in (first.shape[1], second.shape[1]):
         return f"spread a [M, 1] vector over the rows with pl.row_expand_{short}"
     if first.rank == second.rank == 2 and first.shape[1] == second.shape[1] and 1 in (first.shape[0], second.shape[0]):

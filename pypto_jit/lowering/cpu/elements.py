@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.rows.families import EXPANDED
 from pypto_jit.dtypes import DType
 from pypto_jit.lowering.cpu import math
 from pypto_jit.lowering.cpu.emitter import Emitter, Extent
@@ -143,7 +144,6 @@ _BITS: dict[str, Element] = {
     "shl": Element(_shift(left=True), 4),
     "shr": Element(_shift(left=False), 3),
 }
-_EXPANDS = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "max": "maximum", "min": "minimum"}
 
 ELEMENTS: dict[str, Element] = {
     **_BINARY,
@@ -152,7 +152,7 @@ ELEMENTS: dict[str, Element] = {
     **{name + ("_" if name in ("and", "or") else ""): element for name, element in _BITS.items()},
     **{f"{name}s": element for name, element in _BITS.items()},
     "not_": Element(_not, 1),
-    **{f"{axis}_expand_{name}": _BINARY[base] for axis in ("row", "col") for name, base in _EXPANDS.items()},
+    **{f"{axis}_expand_{name}": _BINARY[base] for axis in ("row", "col") for name, base in EXPANDED.items()},
     "row_expand": Element(_first, 0),
     "col_expand": Element(_first, 0),
     "full": Element(_first, 0),

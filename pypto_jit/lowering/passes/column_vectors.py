@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import BY_NAME
+from pypto_jit.dialects.rows.families import EXPANDED
 from pypto_jit.dialects.types import TensorType, TileType
 from pypto_jit.dtypes import DType
 from pypto_jit.errors import LayoutError, ShapeError
@@ -21,8 +22,6 @@ from pypto_jit.lowering.layouts import is_column
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.tree import Body, Node, constant
 from pypto_jit.targets import ROW_ALIGNMENT
-
-_ELEMENTWISE = {"max": "maximum", "min": "minimum"}
 
 
 def run(module: ir.Operation, lowering: Lowering) -> bool:
@@ -185,7 +184,7 @@ class _Columns:
             self._replace(node, vector)
             return
         rows = [self._row(source, node), self._row(vector, node)]
-        name = _ELEMENTWISE.get(operator, operator) or "col_expand"
+        name = EXPANDED.get(operator, operator) or "col_expand"
         self._replace_by_row(node, self._create(name, rows, self._tile(rows[0]), node))
 
     def _col_expand(self, node: Node) -> None:

@@ -14,12 +14,11 @@ from pypto_jit.lowering.attributes import symbol
 from pypto_jit.lowering.emitter import Emitter, anchor
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.passes.blocks import PARALLEL
+from pypto_jit.lowering.passes.outline import TASK
 from pypto_jit.lowering.slices import Program
 from pypto_jit.lowering.tensors.graph import VALUES, Kernel, find_kernels
 from pypto_jit.lowering.tensors.writer import TileWriter
 from pypto_jit.lowering.tree import Body, Node
-
-TASK = "pypto.task"
 
 
 def run(module: ir.Operation, lowering: Lowering) -> bool:

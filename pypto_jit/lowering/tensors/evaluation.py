@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.rows.families import EXPANSION_OF, WITH_SCALAR
 from pypto_jit.dialects.types import DYNAMIC, TileType
 from pypto_jit.dtypes import FP32, DType
 from pypto_jit.lowering.attributes import text
@@ -14,16 +15,6 @@ from pypto_jit.lowering.tensors.tiling import Tiling
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
 from pypto_jit.targets import Space
 
-# Operators of two operands: the row that takes a scalar second, and the name within row_expand_* and col_expand_*.
-_SCALAR = {
-    "add": ("adds", "adds"),
-    "sub": ("subs", None),
-    "mul": ("muls", "muls"),
-    "div": ("divs", "rdivs"),
-    "maximum": ("maximums", "maximums"),
-    "minimum": ("minimums", "minimums"),
-}
-_SPREAD = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "max", "minimum": "min"}
 _COMMUTES = frozenset({"add", "mul", "maximum", "minimum"})
 
 
@@ -279,7 +270,7 @@ class Evaluation:
             operands[0] = writer.operator("full", operands[0], shape=(1, 1), dtype=computing_dtype(term.type.dtype))
             scalars = [1]
         if scalars:
-            row = _SCALAR[name][1 - scalars[0]]
+            row = WITH_SCALAR[name][1 - scalars[0]]
             tile, scalar = operands[1 - scalars[0]], operands[scalars[0]]
             if row is None:
                 return writer.operator("adds", writer.operator("neg", tile), scalar)
@@ -293,7 +284,7 @@ class Evaluation:
             left = self.spread(left, whole, right if forms[1] == whole else None)
         if forms[1] != whole and whole == Form(True, True) and forms[1] != Form(False, False):
             axis = "row" if forms[1].rows else "col"
-            return writer.operator(f"{axis}_expand_{_SPREAD[name]}", left, right)
+            return writer.operator(f"{axis}_expand_{EXPANSION_OF[name]}", left, right)
         return writer.operator(name, left, self.spread(right, whole, left))
 
     def _form_of(self, tile: ir.Value) -> Form:
