@@ -110,6 +110,17 @@ def _read_section(builder: Builder, block: ir.Block, function: ir.Operation, kin
 def _read_yield(builder: Builder, block: ir.Block, token: Token, start: int) -> ir.Operation:
     if block.owner.operation.name == forms.FUNCTION or _decides(block):
         raise builder.error("scf.yield ends the body of a loop or branch", token.start, token.end)
+    expected = _yielded_types(block.owner.operation)
+    values = _read_values(builder, token, expected, "scf.yield does not give what its operation returns")
+    return builder.create(forms.YIELD, block, builder.location(start, None), operands=values)
+
+
+def _read_values(builder: Builder, token: Token, expected: list[ir.Type], message: str) -> list[ir.Value]:
+    """What a terminator gives: values, then their types.
+
+    Raises:
+        AssemblyError: they are not of the types that are expected; with this message.
+    """
     values = []
     while builder.peek().kind == "value":
         values.append(builder.value())
@@ -117,17 +128,16 @@ def _read_yield(builder: Builder, block: ir.Block, token: Token, start: int) -> 
             break
     if values:
         builder.typed_values(values)
-    expected = _yielded_types(block.owner.operation)
     found = [value.type for _, value in values]
     if found != expected:
         raise builder.error(
-            "scf.yield does not give what its operation returns",
+            message,
             token.start,
             builder.last_end,
             found=", ".join(map(str, found)) or "nothing",
             expected=", ".join(map(str, expected)) or "nothing",
         )
-    return builder.create(forms.YIELD, block, builder.location(start, None), operands=[value for _, value in values])
+    return [value for _, value in values]
 
 
 def _decides(block: ir.Block) -> bool:
@@ -149,25 +159,9 @@ def _read_condition(builder: Builder, block: ir.Block, token: Token, start: int)
     place, condition = builder.value()
     builder.check_type(place, condition, builder.builtin("i1"))
     builder.expect(")")
-    values = []
-    while builder.peek().kind == "value":
-        values.append(builder.value())
-        if not builder.accept(","):
-            break
-    if values:
-        builder.typed_values(values)
     expected = [result.type for result in block.owner.operation.results]
-    found = [value.type for _, value in values]
-    if found != expected:
-        raise builder.error(
-            "scf.condition does not pass on what its operation returns",
-            token.start,
-            builder.last_end,
-            found=", ".join(map(str, found)) or "nothing",
-            expected=", ".join(map(str, expected)) or "nothing",
-        )
-    operands = [condition, *(value for _, value in values)]
-    return builder.create(forms.CONDITION, block, builder.location(start, None), operands=operands)
+    values = _read_values(builder, token, expected, "scf.condition does not pass on what its operation returns")
+    return builder.create(forms.CONDITION, block, builder.location(start, None), operands=[condition, *values])
 
 
 def _read_body(builder: Builder, block: ir.Block, function: ir.Operation) -> None:
