@@ -48,15 +48,18 @@ def _silu(x: Any) -> Any:
 # <= 1.5e-7. Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26; the highest power first.
 _ERFC = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _ERFC_P = 0.3275911
+# At the bound and past it exp(-z^2) counts as zero: smaller, it would soon be subnormal, and processors are slow with
+# that here and in all that is computed from it.
+_GELU_BOUND = 12.0
+_GELU_LEAST = math.exp(-0.5 * _GELU_BOUND**2) * (1 + 1e-6)
 
 
 def _gelu(x: Any) -> Any:
-    # x Phi(x) = relu(x) - |x| erfc(|x| / sqrt 2) / 2. Past 15 the last term is zero in FP32, not a subnormal number,
-    # which later kernels would be slow with; the bound keeps it from being inf * 0.
-    size = _minimum(_abs(x), 15.0)
+    # x Phi(x) = relu(x) - |x| erfc(|x| / sqrt 2) / 2. The bound keeps the last term from being inf * 0.
+    size = _minimum(_abs(x), _GELU_BOUND)
     t = _recip(size * (_ERFC_P / math.sqrt(2)) + 1.0)
-    tail = _polynomial(t, tuple(a / 2 for a in _ERFC)) * t * _exp(size * size * -0.5)
-    return _relu(x) - size * tail
+    decay = _maximum(_exp(size * size * -0.5) - _GELU_LEAST, 0.0)
+    return _relu(x) - size * (_polynomial(t, tuple(a / 2 for a in _ERFC)) * t * decay)
 
 
 def _gelu_tanh(x: Any) -> Any:

@@ -376,3 +376,15 @@ def test_a_graph_may_have_many_ways_through_it():
     more, less = kernel(x)
     assert torch.equal(more, x + 1)
     assert torch.equal(less, x - 1)
+
+
+def test_gelu_vanishes_without_subnormal_numbers():
+    @pypto.jit
+    def kernel(x):
+        return pl.gelu(x)
+
+    x = torch.linspace(-40, 0, 20000).reshape(20, 1000)
+    found = kernel(x)
+    assert not ((found != 0) & (found.abs() < torch.finfo(torch.float32).tiny)).any()
+    assert (found[x < -12] == 0).all()
+    torch.testing.assert_close(found.double(), F.gelu(x.double()), rtol=0, atol=5e-7)
