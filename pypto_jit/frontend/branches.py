@@ -24,7 +24,7 @@ from pypto_jit.frontend.structures import (
 )
 from pypto_jit.language.needs import known_parameters
 from pypto_jit.language.scalars import Scalar
-from pypto_jit.language.values import Tile, UnknownExtent
+from pypto_jit.language.values import Tensor, Tile, UnknownExtent
 
 # Operations of an expression's arms that are worked out whether they are needed or not.
 _SPECULATED = 8
@@ -182,12 +182,15 @@ class Branch:
         return Phi(then, other, first)
 
     def _differ(self, name: str, then: Any, other: Any) -> ControlFlowError:
+        hint = "a value that Python needs while tracing cannot depend on a traced condition"
+        if isinstance(then, Tensor) or isinstance(other, Tensor):
+            hint = "create a tensor before the `if` with pl.create_tensor, and write to it in each arm: t[:] = ..."
         return ControlFlowError(
             f"{_shown(name)} is another kind of value in each arm of an `if` on a traced value",
             span=self._span,
             found=f"{describe(then)} and {describe(other)}",
             expected="tiles of one type, scalars of one dtype, or one Python value",
-            hint="a value that Python needs while tracing cannot depend on a traced condition",
+            hint=hint,
         )
 
     def _finish(self, phis: list[Phi]) -> None:

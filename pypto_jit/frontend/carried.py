@@ -29,7 +29,7 @@ from pypto_jit.frontend.structures import (
     unflatten,
 )
 from pypto_jit.language.scalars import Scalar
-from pypto_jit.language.values import Tile, UnknownExtent
+from pypto_jit.language.values import Tensor, Tile, UnknownExtent
 
 
 @dataclass
@@ -279,6 +279,8 @@ class RecordedLoop(ABC):
         hint = "a loop carries tiles, scalars, and tuples, lists, dicts and dataclasses of them"
         if is_plain_number(before) and isinstance(after, Scalar) and after.dtype.is_float:
             hint = f"start with a float: {variable.name} = {float(before)}"
+        if isinstance(after, Tensor):
+            hint = f"create a tensor before the loop with pl.create_tensor, and write to it: {variable.name}[:] = ..."
         return ControlFlowError(
             f"'{variable.name}' becomes {what} inside the {self._name} loop",
             span=self._span,

@@ -7,7 +7,7 @@ import torch
 
 import pypto_jit as pypto
 import pypto_jit.language as pl
-from pypto_jit.errors import DTypeError, ShapeError, TraceError
+from pypto_jit.errors import ControlFlowError, DTypeError, ShapeError, TraceError
 
 F = torch.nn.functional
 
@@ -286,6 +286,60 @@ def test_what_is_computed_is_not_written_to():
         error = _error(TraceError, kernel, _random(4, 4), _random(4, 4))
         assert error.message == "what is computed is not written to"
         assert error.hint == "write to a parameter, or to a tensor of pl.create_tensor(shape, dtype)"
+
+
+def test_what_is_computed_is_not_carried():
+    def loop(x, n: int):
+        y = x
+        for _ in pl.range(n):
+            y = y * 0.5 + x
+        return y
+
+    def branch(x, n: int):
+        total = pl.create_tensor([4, 4], pl.FP32, init_value=0.0)
+        for i in pl.range(n):
+            if i > 2:
+                y = x + 1.0
+            else:
+                y = x
+            total[:] = total + y
+        return total
+
+    error = _error(ControlFlowError, loop, _random(4, 4), 3)
+    assert error.hint == "create a tensor before the loop with pl.create_tensor, and write to it: y[:] = ..."
+    error = _error(ControlFlowError, branch, _random(4, 4), 3)
+    assert (
+        error.hint == "create a tensor before the `if` with pl.create_tensor, and write to it in each arm: t[:] = ..."
+    )
+
+
+def test_a_task_makes_no_tensors_for_what_it_computes():
+    def one(x, w, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.relu(x @ w) @ w
+
+    def several(x, w, out: pl.Out[pl.Tensor]):
+        for i in pl.spmd(2):
+            out[i * 2 : (i + 1) * 2] = pl.relu(x[i * 2 : (i + 1) * 2] @ w) @ w
+
+    for kernel, found in ((one, "FP32 [4, 4] in task 'task'"), (several, "FP32 [2, 4] in task 'task'")):
+        error = _error(TraceError, kernel, _random(4, 4), _random(4, 4), _random(4, 4))
+        assert error.message == "a task computes a tensor that cannot stay on chip"
+        assert error.found == found
+        assert error.hint == "create a tensor before the task and assign to it, or compute this outside of the task"
+
+
+def test_a_task_uses_a_tensor_created_before_it():
+    @pypto.jit
+    def kernel(x, w, out: pl.Out[pl.Tensor]):
+        between = pl.create_tensor([4, 4], pl.FP32)
+        for i in pl.spmd(2):
+            between[i * 2 : (i + 1) * 2] = pl.relu(x[i * 2 : (i + 1) * 2] @ w)
+            out[i * 2 : (i + 1) * 2] = between[i * 2 : (i + 1) * 2] @ w
+
+    x, w, out = _random(4, 4), _random(4, 4), torch.empty(4, 4)
+    kernel(x, w, out)
+    torch.testing.assert_close(out, torch.relu(x @ w) @ w)
 
 
 def test_a_transposed_tensor_is_reshaped_as_a_copy():

@@ -1,7 +1,8 @@
 """``tensors``: tensor-level work becomes loops over tiles.
 
 A function with one kernel becomes that kernel, its blocks a parallel loop. Where there are several, each becomes a
-task, and what one leaves for another lies in a workspace. Within a task the loops stay where they are.
+task, and what one leaves for another lies in a workspace. Within a task the loops stay where they are, and there are no
+workspaces: the tensors of a task are made before it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pypto_jit._mlir import ir
-from pypto_jit.lowering.attributes import symbol
+from pypto_jit.errors import TraceError
+from pypto_jit.lowering.attributes import symbol, text
 from pypto_jit.lowering.emitter import Emitter, anchor
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.passes.blocks import PARALLEL
@@ -18,11 +20,15 @@ from pypto_jit.lowering.passes.outline import TASK
 from pypto_jit.lowering.slices import Program
 from pypto_jit.lowering.tensors.graph import VALUES, Kernel, find_kernels
 from pypto_jit.lowering.tensors.writer import TileWriter
-from pypto_jit.lowering.tree import Body, Node
+from pypto_jit.lowering.tree import Node
 
 
 def run(module: ir.Operation, lowering: Lowering) -> bool:
-    """Lower the tensor-level work of every function; whether there was any."""
+    """Lower the tensor-level work of every function; whether there was any.
+
+    Raises:
+        TraceError: a task computes a tensor that must lie in memory.
+    """
     changed = False
     for function, body in lowering.bodies(module):
         nodes = [node for node in body.walk() if node.name in VALUES or node.name == "pypto.assign"]
@@ -60,6 +66,15 @@ class _Function:
     def _workspace(self, writer: TileWriter, kernel: Kernel) -> ir.Value:
         """Memory for what a kernel computes; everything that uses it reads that."""
         kind = writer.types.tensor(kernel.value)
+        task = _task_of(kernel.place)
+        if task is not None:
+            raise TraceError(
+                "a task computes a tensor that cannot stay on chip",
+                span=kernel.place.span,
+                found=f"{kind.dtype.name} {list(kind.shape)} in task '{text(task.op, TASK)}'",
+                expected="one product or reduction at a time, from tensors in memory",
+                hint="create a tensor before the task and assign to it, or compute this outside of the task",
+            )
         memory = writer.emitter.value("pypto.create_tensor", (), kind)
         value = kernel.value
         for other in self._kernels:
@@ -71,7 +86,7 @@ class _Function:
     def _blocks(self, writer: TileWriter, kernel: Kernel, number: int) -> Iterator[ir.Value]:
         """The loop over a kernel's blocks."""
         attributes: dict[str, ir.Attribute] = {}
-        if self._as_tasks and not _in_task(kernel.place):
+        if self._as_tasks and _task_of(kernel.place) is None:
             name = f"{self._name}_{number}"
             writer.emitter.emit("pypto.submit", (), [writer.types.index])
             attributes[TASK] = ir.StringAttr.get(name)
@@ -81,10 +96,9 @@ class _Function:
             yield loop.index
 
 
-def _in_task(node: Node) -> bool:
-    body: Body = node.body
-    while body.owner is not None:
-        if TASK in body.owner.op.attributes:
-            return True
-        body = body.owner.body
-    return False
+def _task_of(node: Node) -> Node | None:
+    """The loop over the blocks of the task that an operation is in."""
+    owner = node.body.owner
+    while owner is not None and TASK not in owner.op.attributes:
+        owner = owner.body.owner
+    return owner
