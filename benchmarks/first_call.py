@@ -26,14 +26,13 @@ def main() -> None:
         "all",
         "budget",
     )
-    warm_inputs, warm_out = EXAMPLES[0].arguments()
-    EXAMPLES[0].kernel.compile(*warm_inputs, warm_out)
+    EXAMPLES[0].kernel.compile(*EXAMPLES[0].arguments())
     for example in EXAMPLES:
-        inputs, out = example.arguments()
+        arguments = example.arguments()
         runs = []
         for _ in range(5):
             example.kernel.cache_clear()
-            runs.append(dict(example.kernel.compile(*inputs, out).timings))
+            runs.append(dict(example.kernel.compile(*arguments).timings))
         best = min(runs, key=lambda times: sum(times.values()))
         parts = [best.get(name, 0.0) * 1e3 for name in ("trace", "passes", "assembly", "cpu", "codegen")]
         total, budget = sum(best.values()) * 1e3, BUDGET.get(example.name, 60 if total_small(example) else 300)

@@ -43,12 +43,13 @@ def microseconds_per_call(call, seconds: float = 0.15) -> float:
 
 def run(example: Example, folder: Path) -> tuple[list[str], bool]:
     """Compile, check and time one example; the row of the table, and whether it is right."""
-    inputs, out = example.arguments()
-    program = example.kernel.compile(*inputs, out)
+    arguments = example.arguments()
+    inputs = example.given(arguments)
+    program = example.kernel.compile(*arguments)
     with torch.no_grad():
-        example.kernel(*inputs, out)
-        error = (out.double() - example.expected(inputs).double()).abs().max().item()
-        ours = microseconds_per_call(lambda: example.kernel(*inputs, out))
+        found = example.kernel(*arguments)
+        error = (found.double() - example.expected(arguments).double()).abs().max().item()
+        ours = microseconds_per_call(lambda: example.kernel(*arguments))
         theirs = microseconds_per_call(lambda: example.reference(*inputs))
     right = error <= example.tolerance
     times = program.timings
@@ -88,8 +89,7 @@ def readable(assembly: str) -> str:
 
 def show(console: Console, example: Example) -> None:
     """One kernel's Python beside its PTO assembly."""
-    inputs, out = example.arguments()
-    program = example.kernel.compile(*inputs, out)
+    program = example.kernel.compile(*example.arguments())
     source = inspect.getsource(inspect.unwrap(example.kernel))
     assembly = readable(program.assembly or "")
     width = max(40, console.width // 2 - 2)

@@ -46,6 +46,6 @@ def test_an_example_agrees_with_torch(name, shapes, result):
 )
 def test_flash_attention_over_sixteen_blocks_of_keys(kernel):
     example = BY_NAME["flash attention fp16"]
-    inputs, out = example.arguments(3)
-    right = example.expected(inputs).float()
-    check(kernel, [*inputs, out], {3: right}, example.tolerance)
+    arguments = example.arguments(3)
+    right = example.expected(arguments).float()
+    check(kernel, arguments, {3: right}, example.tolerance)
