@@ -155,6 +155,12 @@ class TraceError(PyptoError, TypeError):
     code = "PYPTO-TRACE"
 
 
+class MissingAttributeError(TraceError, AttributeError):
+    """An attribute or a method that a tensor, a tile or a scalar does not have."""
+
+    code = "PYPTO-ATTRIBUTE"
+
+
 class DecoratorError(PyptoError, TypeError):
     """A function that cannot be a kernel: a reserved parameter name, a bad annotation, an unknown option."""
 

@@ -26,6 +26,7 @@ from pypto_jit.dtypes import (
     DType,
 )
 from pypto_jit.language import arrays as array
+from pypto_jit.language import methods as methods
 from pypto_jit.language import system, tasks, tensor, tensors, tile
 from pypto_jit.language.annotations import InOut, Out, constexpr, dynamic
 from pypto_jit.language.arrays import Array

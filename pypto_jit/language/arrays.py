@@ -10,6 +10,7 @@ from pypto_jit.dialects.types import ArrayType
 from pypto_jit.dtypes import BY_NAME, INDEX, SCALARS, TASK_ID, DType
 from pypto_jit.errors import DecoratorError, DTypeError, TraceError
 from pypto_jit.language.annotations import ArrayAnnotation
+from pypto_jit.language.attributes import Attributed
 from pypto_jit.language.indices import element, integer
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.signatures import checked
@@ -19,7 +20,7 @@ from pypto_jit.language.values import emit, tile_scalar
 _DTYPES = tuple(dtype for dtype in (*BY_NAME.values(), *SCALARS) if dtype in ARRAY_DTYPES)
 
 
-class Array:
+class Array(Attributed):
     """An array on the core. It is memory: what is written stays, also through the loops and branches of the kernel.
 
     ``pl.Array[16, pl.INT32]`` annotates a local variable.
@@ -29,6 +30,7 @@ class Array:
     """
 
     __slots__ = ("handle", "region", "type")
+    _called = "an array"
 
     def __init__(self, handle: Any, type: ArrayType, region: Any) -> None:
         self.handle = handle

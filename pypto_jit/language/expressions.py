@@ -331,6 +331,18 @@ def filled(shape: Sequence[int], dtype: DType, value: Any) -> Tensor:
 _OF_SCALAR = {row: name for name, (row, _) in WITH_SCALAR.items()}
 
 
+# Rows that are no elementwise work, and which whole tensors take as well.
+_OTHERS = frozenset({"cast", "cmp", "sel", "concat", "row_expand", "col_expand", "reshape", "transpose", "matmul"})
+_REDUCTIONS = ("sum", "max", "min", "prod")
+
+
+def takes_tensors(name: str) -> bool:
+    """Whether the function of a row of the operator table takes whole tensors."""
+    kind, _, rest = name.partition("_")
+    spread = kind in ("row", "col") and (rest in _REDUCTIONS or rest.startswith("expand_"))
+    return spread or name in _OTHERS or BY_NAME[name].rule == "elementwise"
+
+
 def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Tensor:
     """What a row of the operator table does with whole tensors.
 
@@ -360,7 +372,7 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
     if rest.startswith("expand_"):
         spread = rest.removeprefix("expand_")
         return elementwise(EXPANDED[spread], *operands)
-    if kind in ("row", "col") and rest in ("sum", "max", "min", "prod"):
+    if kind in ("row", "col") and rest in _REDUCTIONS:
         return reduce(rest, operands[0], -1 if kind == "row" else -2, True)
     if BY_NAME[name].rule == "elementwise":
         return elementwise(_OF_SCALAR.get(name, name), *operands)

@@ -131,3 +131,6 @@ def softmax(x: Any, axis: int = -1) -> Any:
     if isinstance(x, Tile) and axis not in (-1, x.ndim - 1):
         raise ShapeError("softmax of a tile runs along its rows", span=here(), found=f"axis={axis}", expected=-1)
     return _in_fp32(_softmax, x, axis)
+
+
+__all__ = ["gelu", "sigmoid", "silu", "softmax", "tanh"]

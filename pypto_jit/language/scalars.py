@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from pypto_jit.dtypes import ALL, BOOL, FP32, INDEX, DType
 from pypto_jit.errors import DTypeError, TraceError
 from pypto_jit.language.annotations import ScalarAnnotation, scalar_annotation
+from pypto_jit.language.attributes import Attributed
 from pypto_jit.language.needs import called_by_us, need
 from pypto_jit.language.tracing import current, here
 
@@ -35,7 +36,7 @@ def as_number(value: Any) -> int | float:
     return int(value) if isinstance(value, Integral) else float(value)
 
 
-class Scalar:
+class Scalar(Attributed):
     """A number that is only known when the kernel runs.
 
     ``pl.Scalar[dtype]`` annotates a parameter.
@@ -46,12 +47,18 @@ class Scalar:
     """
 
     __slots__ = ("dtype", "handle", "parameters", "region")
+    _called = "a scalar"
 
     def __init__(self, handle: Any, dtype: DType, region: Any, parameters: frozenset[str] | None = None) -> None:
         self.handle = handle
         self.dtype = dtype
         self.region = region
         self.parameters = parameters
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and (hasattr(int, name) or hasattr(float, name)):
+            need(self, f"the attribute '{name}' of a number")
+        return super().__getattr__(name)
 
     def __class_getitem__(cls, dtype: DType) -> ScalarAnnotation:
         return scalar_annotation(dtype)

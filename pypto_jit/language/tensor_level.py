@@ -123,3 +123,5 @@ def ones_like(x: Any) -> Tensor:
 
 
 __all__ = ["expand", "full_like", "layer_norm", "mean", "ones_like", "prod", "rms_norm", "sum", "where", "zeros_like"]
+# Those that are methods of a tensor too.
+METHODS = ("expand", "layer_norm", "mean", "prod", "rms_norm", "sum")

@@ -1,8 +1,10 @@
-"""Python's operators and the methods of whole tensors."""
+"""Python's operators on whole tensors."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from pypto_jit.language.attributes import Attributed
 
 
 def _arithmetic(name: str, lhs: Any, rhs: Any) -> Any:
@@ -23,7 +25,7 @@ def _compared(mode: str, lhs: Any, rhs: Any) -> Any:
     return compared(mode, lhs, rhs)
 
 
-class TensorOperators:
+class TensorOperators(Attributed):
     """What a tensor does with Python's operators: it records what is to be computed, as `expressions` does."""
 
     __slots__ = ()
@@ -80,36 +82,6 @@ class TensorOperators:
 
     def __pos__(self) -> Any:
         return self
-
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The sum over some axes; over all where none is given."""
-        from pypto_jit.language.expressions import reduce
-
-        return reduce("sum", self, axis, keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The largest element over some axes; over all where none is given."""
-        from pypto_jit.language.expressions import reduce
-
-        return reduce("max", self, axis, keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The smallest element over some axes; over all where none is given."""
-        from pypto_jit.language.expressions import reduce
-
-        return reduce("min", self, axis, keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The mean over some axes; over all where none is given."""
-        from pypto_jit.language.expressions import mean_of
-
-        return mean_of(self, axis, keepdims)
-
-    def expand(self, *shape: Any) -> Any:
-        """This tensor broadcast to a shape."""
-        from pypto_jit.language.expressions import expand
-
-        return expand(self, shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape)
 
     @property
     def T(self) -> Any:

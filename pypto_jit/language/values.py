@@ -12,6 +12,7 @@ from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType
 from pypto_jit.dtypes import DType
 from pypto_jit.errors import ControlFlowError, DTypeError, PyptoError, Span, TraceError
 from pypto_jit.language.annotations import TensorAnnotation, TileAnnotation, tensor_annotation, tile_annotation
+from pypto_jit.language.attributes import Attributed
 from pypto_jit.language.indices import element
 from pypto_jit.language.needs import need
 from pypto_jit.language.scalars import Scalar, as_number, binary, cast, is_number
@@ -33,6 +34,7 @@ class Tensor(TensorOperators):
     """
 
     __slots__ = ("handle", "name", "region", "root", "type", "valid")
+    _called = "a tensor"
 
     is_tensor_annotation = True
 
@@ -108,7 +110,7 @@ class UnknownExtent:
     """A valid extent that is only known where it was made: that of a tile which a loop or branch carries."""
 
 
-class Tile:
+class Tile(Attributed):
     """A tile on chip. Operators take tiles and give new ones; no tile is ever changed.
 
     ``pl.Tile[[16, 32], pl.FP32]`` documents a local variable.
@@ -120,6 +122,7 @@ class Tile:
     """
 
     __slots__ = ("handle", "region", "span", "type", "valid_extents")
+    _called = "a tile"
 
     # NumPy scalars and arrays must leave their operators to ours.
     __array_ufunc__ = None
