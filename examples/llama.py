@@ -1,4 +1,4 @@
-"""A decoder layer of the llama family, written on whole tensors: one kernel function, many kernels."""
+"""The llama family on whole tensors, a decoder layer and a whole small model: one kernel function, many kernels."""
 
 from __future__ import annotations
 
@@ -27,6 +27,26 @@ def rotated(x, cos, sin, out):
     return out
 
 
+def layer(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, mask, head_count):
+    """x ``[S, D]`` through attention and a SwiGLU network, each with its norm and residual. Traced into its caller."""
+    rows, width = x.shape
+    size = width // head_count
+    groups = wk.shape[1] // size
+    normed = pl.rms_norm(x, norm_1, EPSILON)
+    q = rotated(heads(normed @ wq, head_count), cos, sin, pl.create_tensor([head_count, rows, size], pl.FP32))
+    k = rotated(heads(normed @ wk, groups), cos, sin, pl.create_tensor([groups, rows, size], pl.FP32))
+    v = heads(normed @ wv, groups)
+    # Queries that share keys and values stand in one more dimension, over which those broadcast.
+    grouped = pl.reshape(q, [groups, head_count // groups, rows, size])
+    keys = pl.reshape(k, [groups, 1, rows, size])
+    scores = pl.matmul(grouped, keys, b_trans=True) * (1 / math.sqrt(size)) + mask
+    values = pl.reshape(v, [groups, 1, rows, size])
+    mixed = pl.reshape(pl.softmax(scores) @ values, [head_count, rows, size])
+    attended = x + pl.reshape(pl.transpose(mixed, 0, 1), [rows, width]) @ wo
+    normed = pl.rms_norm(attended, norm_2, EPSILON)
+    return attended + (pl.silu(normed @ gate) * (normed @ up)) @ down
+
+
 @pypto.jit
 def decoder_layer(
     x: pl.Tensor,
@@ -45,28 +65,37 @@ def decoder_layer(
     out: pl.Out[pl.Tensor],
     head_count: pl.constexpr = 4,
 ):
-    """x ``[S, D]`` through attention and a SwiGLU network, each with its norm and residual.
+    """One `layer`.
 
     Queries have ``head_count`` heads, keys and values as many as their weights are wide. ``cos`` and ``sin`` are
     ``[S, D / head_count / 2]``, ``mask`` ``[S, S]`` is added to the scores.
     """
-    rows, width = x.shape
-    size = width // head_count
-    groups = wk.shape[1] // size
-    normed = pl.rms_norm(x, norm_1, EPSILON)
-    q = rotated(heads(normed @ wq, head_count), cos, sin, pl.create_tensor([head_count, rows, size], pl.FP32))
-    k = rotated(heads(normed @ wk, groups), cos, sin, pl.create_tensor([groups, rows, size], pl.FP32))
-    v = heads(normed @ wv, groups)
-    # Queries that share keys and values stand in one more dimension, over which those broadcast.
-    grouped = pl.reshape(q, [groups, head_count // groups, rows, size])
-    keys = pl.reshape(k, [groups, 1, rows, size])
-    scores = pl.matmul(grouped, keys, b_trans=True) * (1 / math.sqrt(size)) + mask
-    values = pl.reshape(v, [groups, 1, rows, size])
-    mixed = pl.reshape(pl.softmax(scores) @ values, [head_count, rows, size])
-    attended = x + pl.reshape(pl.transpose(mixed, 0, 1), [rows, width]) @ wo
-    normed = pl.rms_norm(attended, norm_2, EPSILON)
-    out[:] = attended + (pl.silu(normed @ gate) * (normed @ up)) @ down
+    out[:] = layer(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, mask, head_count)
     return out
+
+
+@pypto.jit
+def llama_mini(
+    x: pl.Tensor,
+    wq: pl.Tensor,
+    wk: pl.Tensor,
+    wv: pl.Tensor,
+    wo: pl.Tensor,
+    gate: pl.Tensor,
+    up: pl.Tensor,
+    down: pl.Tensor,
+    norm_1: pl.Tensor,
+    norm_2: pl.Tensor,
+    cos: pl.Tensor,
+    sin: pl.Tensor,
+    mask: pl.Tensor,
+    norm: pl.Tensor,
+    lm_head: pl.Tensor,
+    head_count: pl.constexpr = 4,
+):
+    """Logits ``[S, V]`` of one `layer` and a head: embedded tokens x ``[S, D]``, norm ``[D]``, lm_head ``[D, V]``."""
+    hidden = layer(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, mask, head_count)
+    return pl.rms_norm(hidden, norm, EPSILON) @ lm_head
 
 
 def angles(rows: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -99,6 +128,12 @@ def in_torch(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, mask, 
     attended = x + mixed.transpose(0, 1).reshape(rows, width) @ wo
     normed = functional.rms_norm(attended, (width,), norm_2, EPSILON)
     return attended + (functional.silu(normed @ gate) * (normed @ up)) @ down
+
+
+def mini_in_torch(x, *arguments):
+    """What `llama_mini` computes, with torch's operators."""
+    *of_layer, norm, lm_head = arguments
+    return torch.nn.functional.rms_norm(in_torch(x, *of_layer), norm.shape, norm, EPSILON) @ lm_head
 
 
 def inputs(generator: torch.Generator, rows: int = 16, width: int = 64, hidden: int = 172, groups: int = 2):

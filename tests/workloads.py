@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import pypto_jit as pypto
+from examples.catalog import Example
 
 PLATFORMS = ("a2a3sim", "a5sim")
 
@@ -64,3 +65,24 @@ def check(
         else:
             with pytest.raises(pypto.PyptoError, match=refused):
                 _ = program.pto
+
+
+def check_example(example: Example, seed: int = 0) -> None:
+    """Compare an example with torch: compiled for every machine that has it, interpreted, and as assembly."""
+    arguments = example.arguments(seed)
+    right = example.expected(arguments).double()
+    runs = {m: lambda *a, m=m: example.kernel(*a, config=pypto.RunConfig(platform=f"{m}sim")) for m in example.machines}
+    with torch.no_grad():
+        for name, call in {**runs, "interpreted": example.kernel.interpret}.items():
+            found = torch.as_tensor(call(*(argument.clone() for argument in arguments)))
+            assert (found.shape, found.dtype) == example.output
+            torch.testing.assert_close(
+                found.double(),
+                right,
+                rtol=0,
+                atol=example.tolerance,
+                msg=lambda text, name=name: f"{name}: {text}",
+            )
+    for machine in example.machines:
+        program = example.kernel.compile(*arguments, config=pypto.RunConfig(platform=f"{machine}sim"))
+        assert f'pto.target_arch = "{machine}"' in program.pto
