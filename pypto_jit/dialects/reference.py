@@ -11,7 +11,7 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Single elements", ("read", "write", "read_tile", "write_tile", "array_create", "array_get", "array_set")),
     ("Elementwise", ("elementwise", "cast")),
     ("Comparison and selection", ("compare", "select")),
-    ("Reductions", ("row_reduction", "column_reduction")),
+    ("Reductions", ("row_reduction", "column_reduction", "row_index", "column_index")),
     ("Expansion of vectors", ("row_expand", "col_expand")),
     ("Shape", ("reshape", "transpose", "transpose_view", "concat")),
     ("Valid shapes and parts of tiles", ("set_validshape", "fillpad", "extract", "insert")),

@@ -28,9 +28,9 @@ def _sources(rule: str, operands: Sequence[Any], attributes: dict[str, Any], res
         return attributes["extents"]
     tiles = [operand.valid_extents for operand in operands if isinstance(operand, Tile)]
     first = tiles[0]
-    if rule == "row_reduction":
+    if rule in ("row_reduction", "row_index"):
         return (*first[:-1], 1)
-    if rule == "column_reduction":
+    if rule in ("column_reduction", "column_index"):
         return (1, first[1])
     if rule in ("transpose", "transpose_view"):
         return first[::-1]

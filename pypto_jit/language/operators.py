@@ -266,7 +266,8 @@ def _names(row: Operator) -> tuple[str, ...]:
 def _ignored(row: Operator) -> list[tuple[str, Any]]:
     """Arguments of PyPTO's operators that mean nothing here: scratch is the compiler's, and all is precise."""
     found: list[tuple[str, Any]] = []
-    if row.rule in ("row_reduction", "column_reduction") or row.name in ("rsqrt", "row_expand_add", "xor", "xors"):
+    reduces = row.rule in ("row_reduction", "column_reduction", "row_index", "column_index")
+    if reduces or row.name in ("rsqrt", "row_expand_add", "xor", "xors"):
         found.append(("tmp", None))
     if row.name in ("div", "divs", "log", "rsqrt", "recip"):
         found.append(("high_precision", False))

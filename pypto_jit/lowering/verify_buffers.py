@@ -131,6 +131,11 @@ Kinds = list
 _Rows = tuple[Operator, ...]
 
 
+_OF_ROWS = frozenset({"row_reduction", "row_index"})
+_OF_COLUMNS = frozenset({"column_reduction", "column_index"})
+_INDEX_RULES = frozenset({"row_index", "column_index"})
+
+
 def _check_vector(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target: Target) -> None:
     """Elementwise, reductions, expansions, casts, transposes: one dtype in, everything in Vec, rows row-major."""
     row = rows[0]
@@ -146,13 +151,16 @@ def _check_vector(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target:
             raise DTypeError(f"{target.name} has no conversion from {first.dtype} to {result.dtype}")
         if first.shape != result.shape:
             raise ShapeError("a conversion takes buffers of one shape", found=f"{first} to {result}")
+    elif row.rule in _INDEX_RULES:
+        if any(s.dtype != first.dtype for s in sources) or result.dtype != INT32:
+            raise DTypeError(f"{row.name} gives INT32 of elements of one dtype", found=", ".join(map(str, buffers)))
     elif any(s.dtype != result.dtype for s in sources):
         raise DTypeError(f"the operands of {row.name} have several dtypes", found=", ".join(map(str, buffers)))
     instruction = row.instruction
     assert instruction is not None
     tiles = [name for name, kind in zip((*instruction.inputs, "dst"), kinds, strict=True) if kind in buffers]
     for name, buffer in zip(tiles, buffers, strict=True):
-        column = (name == "vector" and row.rule == "row_expand") or (name == "dst" and row.rule == "row_reduction")
+        column = (name == "vector" and row.rule == "row_expand") or (name == "dst" and row.rule in _OF_ROWS)
         if buffer.is_column_vector and not column:
             raise LayoutError(f"{row.name} takes '{name}' in rows", found=str(buffer))
         if not buffer.is_column_vector and name == "vector" and row.rule == "row_expand":
@@ -170,10 +178,10 @@ def _check_shapes(row: Operator, named: dict[str, TileBufType]) -> None:
         _agree(row, [vector.valid[:1], result.valid[:1]])
     elif row.rule == "col_expand" and vector is not None:
         _agree(row, [vector.valid[1:], result.valid[1:]])
-    elif row.rule == "row_reduction":
+    elif row.rule in _OF_ROWS:
         _agree(row, [whole[0].valid[:1], result.valid[:1]])
         _agree(row, [result.valid[1:], (1,)])
-    elif row.rule == "column_reduction":
+    elif row.rule in _OF_COLUMNS:
         _agree(row, [whole[0].valid[1:], result.valid[1:]])
     elif row.rule == "transpose":
         _agree(row, [whole[0].valid[::-1], result.valid])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pypto_jit.dialects.operators import ROWS, Operator
 from pypto_jit.dialects.rules import matmul_dtype
-from pypto_jit.dtypes import ALL, BF16, FP16, FP32, DType
+from pypto_jit.dtypes import ALL, BF16, FP16, FP32, INT32, DType
 from pypto_jit.targets import BY_NAME, COLUMN_VECTOR, NZ, ROW_MAJOR, Layout, Space
 from tests.asm.planned import Planned
 
@@ -94,6 +94,18 @@ def _column_reduction(kernel: Kernel, row: Operator, dtype: DType) -> None:
     kernel.run(row.instruction.operation, [kernel.loaded(dtype, (ROWS_, COLUMNS))], dtype, (1, COLUMNS))
 
 
+def _row_index(kernel: Kernel, row: Operator, dtype: DType) -> None:
+    assert row.instruction is not None
+    source, scratch = kernel.loaded(dtype, (ROWS_, COLUMNS)), kernel.tile(Space.VEC, dtype, (ROWS_, COLUMNS))
+    kernel.run(row.instruction.operation, [source, scratch], INT32, (ROWS_, 1), layout=COLUMN_VECTOR)
+
+
+def _column_index(kernel: Kernel, row: Operator, dtype: DType) -> None:
+    assert row.instruction is not None
+    source, scratch = kernel.loaded(dtype, (ROWS_, COLUMNS)), kernel.tile(Space.VEC, dtype, (ROWS_, COLUMNS))
+    kernel.run(row.instruction.operation, [source, scratch], INT32, (1, COLUMNS))
+
+
 def _expand(kernel: Kernel, row: Operator, dtype: DType) -> None:
     assert row.instruction is not None
     by_row = row.rule == "row_expand"
@@ -149,6 +161,8 @@ _KERNELS = {
     "full": _full,
     "row_reduction": _row_reduction,
     "column_reduction": _column_reduction,
+    "row_index": _row_index,
+    "column_index": _column_index,
     "row_expand": _expand,
     "col_expand": _expand,
     "transpose": _transpose,

@@ -30,10 +30,11 @@ INTEGER_SCALARS = ("0", "1", "-1", "3", "-7", "100")
 APPROXIMATE = frozenset({"exp", "log", "rsqrt"})
 SUMS = frozenset({"row_sum", "col_sum"})
 PRODUCTS = frozenset({"row_prod", "col_prod"})
+REDUCTIONS = frozenset({"row_reduction", "column_reduction", "row_index", "column_index"})
 CHAIN = tuple(
     row
     for row in ROWS
-    if row.rule in {"elementwise", "cast", "row_reduction", "column_reduction", "row_expand", "col_expand", "full"}
+    if row.rule in {"elementwise", "cast", *REDUCTIONS, "row_expand", "col_expand", "full"}
     or row.name in {"reshape", "transpose", "concat"}
 )
 KINDS = ("elementwise", "expansion", "reduction", "shape", "cast")
@@ -276,7 +277,7 @@ def steps(draw: Any, tiles: list[TileType], target: Target, rows: Sequence[Opera
 def _kind(row: Operator) -> str:
     if row.rule in ("row_expand", "col_expand"):
         return "expansion"
-    if row.rule in ("row_reduction", "column_reduction"):
+    if row.rule in REDUCTIONS:
         return "reduction"
     return row.rule if row.rule in ("elementwise", "cast") else "shape"
 

@@ -6,8 +6,8 @@ of the operator table registers under the row's name.
 
 from __future__ import annotations
 
-from pypto_jit.dialects.interpreter import arithmetic, elements, movement, parts, predicates
+from pypto_jit.dialects.interpreter import arithmetic, elements, movement, parts, positions, predicates
 from pypto_jit.dialects.interpreter.execution import interpret
 from pypto_jit.dialects.interpreter.tiles import MEANINGS, Tile
 
-__all__ = ["MEANINGS", "Tile", "arithmetic", "elements", "interpret", "movement", "parts", "predicates"]
+__all__ = ["MEANINGS", "Tile", "arithmetic", "elements", "interpret", "movement", "parts", "positions", "predicates"]

@@ -83,6 +83,20 @@ def _column_reduction(name: str, formula: str) -> Operator:
     )
 
 
+def _place(axis: str, name: str, dtypes: dict[str, frozenset[DType]], formula: str) -> Operator:
+    lines, shape = ("row", "[M, 1]") if axis == "row" else ("column", "[1, N]")
+    return Operator(
+        f"{axis}_{name}",
+        (Operand("src"),),
+        f"{lines}_index",
+        Instruction(f"t{axis}{name}", ("src", "tmp"), inplace=False),
+        dtypes,
+        f"Along each {lines} of the valid region: {formula}, counted from 0, as INT32; ``[M, N]`` gives ``{shape}``. "
+        "The first of equal elements; NaN comes before all numbers.",
+        formula,
+    )
+
+
 def _expand(axis: str, name: str, dtypes: dict[str, frozenset[DType]], formula: str) -> Operator:
     vector = "[M, 1]" if axis == "row" else "[1, N]"
     return Operator(
@@ -181,6 +195,10 @@ ROWS: tuple[Operator, ...] = (
     _column_reduction("col_max", "the largest element"),
     _column_reduction("col_min", "the smallest element"),
     _column_reduction("col_prod", "the product"),
+    _place("row", "argmax", both(ARITHMETIC), "where the largest element is"),
+    _place("row", "argmin", both(ARITHMETIC), "where the smallest element is"),
+    _place("col", "argmax", both(FLOATS), "where the largest element is"),
+    _place("col", "argmin", both(FLOATS), "where the smallest element is"),
     Operator(
         "row_expand",
         (Operand("target"), Operand("vector")),

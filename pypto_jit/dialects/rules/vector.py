@@ -19,7 +19,7 @@ from pypto_jit.dialects.rules.common import (
     rule,
 )
 from pypto_jit.dialects.types import TileType
-from pypto_jit.dtypes import FP16, FP32, DType
+from pypto_jit.dtypes import FP16, FP32, INT32, DType
 from pypto_jit.errors import DTypeError, ShapeError, TraceError
 from pypto_jit.targets import Space, Target
 
@@ -100,6 +100,16 @@ def _column_reduction(row: Operator, operands: Operands, attributes: Attributes,
     tile = expect_matrix(row, expect_tile(row, operands[0], "src"))
     check_dtype(row, tile.dtype, target)
     return in_vec(tile, (1, tile.shape[1]), (1, tile.valid[1]))
+
+
+@rule
+def _row_index(row: Operator, operands: Operands, attributes: Attributes, target: Target) -> TileType:
+    return replace(_row_reduction(row, operands, attributes, target), dtype=INT32)
+
+
+@rule
+def _column_index(row: Operator, operands: Operands, attributes: Attributes, target: Target) -> TileType:
+    return replace(_column_reduction(row, operands, attributes, target), dtype=INT32)
 
 
 def _expand(row: Operator, operands: Operands, target: Target, axis: int) -> TileType:

@@ -19,6 +19,7 @@ from pypto_jit.lowering.cpu.layout import emit_concat, emit_transpose
 from pypto_jit.lowering.cpu.liveness import Live, live_after
 from pypto_jit.lowering.cpu.nest import emit_group
 from pypto_jit.lowering.cpu.parts import check_limits, emit_extract, emit_fillpad, emit_insert
+from pypto_jit.lowering.cpu.positions import emit_column_position, emit_row_position
 from pypto_jit.lowering.cpu.predicates import emit_compare, emit_select
 from pypto_jit.lowering.cpu.program import Block, Instruction, Nested, Program
 from pypto_jit.lowering.cpu.ranges import Ranges
@@ -45,6 +46,10 @@ ALONE: dict[str, Callable[[Frame, Instruction], None]] = {
     "col_max": emit_column_reduction,
     "col_min": emit_column_reduction,
     "col_prod": emit_column_reduction,
+    "row_argmax": emit_row_position,
+    "row_argmin": emit_row_position,
+    "col_argmax": emit_column_position,
+    "col_argmin": emit_column_position,
     "transpose": emit_transpose,
     "concat": emit_concat,
     "cmp": emit_compare,

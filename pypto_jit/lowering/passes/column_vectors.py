@@ -48,6 +48,8 @@ class _Columns:
             "full": self._elementwise,
             "row_reduction": self._row_reduction,
             "column_reduction": self._column_reduction,
+            "row_index": self._row_index,
+            "column_index": self._column_reduction,
             "row_expand": self._row_expand,
             "col_expand": self._col_expand,
             "transpose": self._transpose,
@@ -155,6 +157,11 @@ class _Columns:
         else:
             node.op.operands[0] = self._spread(source, node, node.name[6:])
 
+    def _row_index(self, node: Node) -> None:
+        source = node.op.operands[0]
+        if self._is_column(source):
+            node.op.operands[0] = self._spread(source, node, node.name[6:])
+
     def _column_reduction(self, node: Node) -> None:
         source = node.op.operands[0]
         if self._is_column(source):
@@ -167,7 +174,7 @@ class _Columns:
     def _reduced(self, name: str, row: ir.Value, kind: TileType, node: Node) -> ir.Value:
         """A row reduced; columns are reduced in dtypes that rows are not, by way of a wider one."""
         allowed, casts = BY_NAME[name].dtypes[self._target.name], self._target.casts
-        if kind.dtype in allowed:
+        if self._tile(row).dtype in allowed:
             return self._create(name, [row], kind, node)
         ways = [d for d in allowed if d in casts.get(kind.dtype, ()) and kind.dtype in casts.get(d, ())]
         wide = max(ways, key=lambda dtype: dtype.bits)

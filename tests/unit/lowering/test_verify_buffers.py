@@ -60,6 +60,7 @@ BOX = "!pto.partition_tensor_view<[4, 8], f32>"
 GOOD = [
     op("tadd", buffer(), buffer(), buffer(), kind="vector"),
     op("trowmax", buffer(), buffer(), column(), kind="vector"),
+    op("trowargmax", buffer(), buffer(), column(dtype="i32"), kind="vector"),
     op("trowexpandsub", buffer(), column(), buffer(), kind="vector"),
     op("tload", BOX, buffer(), kind="vector"),
     op("tstore", buffer(), BOX),
@@ -84,6 +85,7 @@ BAD = [
     (op("tadd", buffer(), buffer(valid="[3, 8]"), buffer()), ShapeError),
     (op("tneg", column(), column()), LayoutError),
     (op("trowmax", buffer(), buffer(), column(valid=3)), ShapeError),
+    (op("trowargmax", buffer(), buffer(), column()), DTypeError),
     (op("trowexpandsub", buffer(), buffer("[4, 8]", valid="[4, 1]"), buffer()), LayoutError),
     (op("tmov", left(), mat()), LayoutError),
     (op("tmov", buffer("[16, 16]"), mat()), LayoutError),

@@ -156,6 +156,27 @@ def test_reductions(run_operator, name, expected, dtype):
     check(given, expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("row_argmax", [2, 1]), ("row_argmin", [1, 2]), ("col_argmax", [1, 1, 0]), ("col_argmin", [0, 0, 1])],
+)
+@pytest.mark.parametrize("dtype", [FP32, FP16, INT32, INT16], ids=repr)
+def test_places_of_extremes(run_operator, name, expected, dtype):
+    if name.startswith("col") and not dtype.is_float:
+        return
+    given = run_operator(name, MATRIX.astype(dtype.numpy))
+    assert given.dtype == numpy.int32
+    assert given.shape == ((2, 1) if name.startswith("row") else (1, 3))
+    check(given, expected)
+
+
+def test_places_are_the_first_ones_and_nan_comes_first(run_operator):
+    check(run_operator("row_argmax", row(1, 3, 3, 2)), [1])
+    check(run_operator("row_argmin", row(0.0, -0.0, 1)), [0])
+    for name in ("row_argmax", "row_argmin"):
+        check(run_operator(name, row(1, NAN, 5, NAN)), [1])
+
+
 def test_integer_sums_wrap(run_operator):
     check(run_operator("row_sum", row(32767, 32767, 32767, dtype=INT16)), [32765])
 
