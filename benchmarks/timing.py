@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+import torch
 from rich import box
 from rich.table import Table
+
+Case = tuple[str, float, Callable[[], object], Callable[[], object]]
 
 
 def interleaved(candidates: dict[str, Callable[[], object]], rounds: int = 15, batch: float = 0.02) -> dict[str, float]:
@@ -33,4 +36,16 @@ def table(title: str, *headings: str) -> Table:
     result = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
     for k, heading in enumerate(headings):
         result.add_column(heading, justify="left" if k == 0 else "right", no_wrap=k == 0)
+    return result
+
+
+def ratios(title: str, cases: Iterable[Case], rounds: int) -> Table:
+    """Each case against torch: its name, the ratio it must reach, our call and torch's call."""
+    result = table(f"{title}, {torch.get_num_threads()} threads", "kernel", "ours ms", "torch ms", "ratio", "budget")
+    for name, budget, ours, theirs in cases:
+        best = interleaved({"ours": ours, "torch": theirs}, rounds=rounds)
+        ratio = best["torch"] / best["ours"]
+        colour = "green" if ratio >= budget else "red"
+        numbers = (f"{best['ours'] * 1e3:.3f}", f"{best['torch'] * 1e3:.3f}", f"[{colour}]{ratio:.2f}[/]", f"{budget}")
+        result.add_row(name, *numbers)
     return result

@@ -9,6 +9,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.errors import Span
 from pypto_jit.frontend.trace import Traced
 from pypto_jit.lowering.aliasing import safe_in_place
+from pypto_jit.lowering.cpu.chains import Chain, Share, find_chains
 from pypto_jit.lowering.cpu.codegen import to_llvm_ir
 from pypto_jit.lowering.cpu.description import host_cpu
 from pypto_jit.lowering.cpu.entry import EntryTensor, Host, Launch, Operand, entry_text
@@ -62,12 +63,11 @@ def native_text(
         # Tasks are ordered by the tensors that they name, not by where those lie.
         entry_tensors = [replace(tensor, in_place=frozenset()) for tensor in entry_tensors]
         return _llvm_of_tasks(traced.module, host, entry_tensors, names, scalars)
-    planned = [(f, *_operands(f, names, scalars)) for f in _functions(traced.module)]
-    workspaces = max((sizes for _, _, sizes in planned), key=len, default=[])
-    operands = {ir.StringAttr(function.attributes["sym_name"]).value: operands for function, operands, _ in planned}
+    chains = find_chains(_functions(traced.module))
+    planned = [[_operands(f, names, scalars, chain.shares) for f in chain.functions] for chain in chains]
+    workspaces = _workspaces([each for given in planned for each in given])
     checks = lower_to_cpu(traced.module, host_cpu()).checks
-    kernels = [function for function in _functions(traced.module) if "pypto.arena" in function.attributes]
-    launches = [_launch(function, operands) for function in kernels]
+    launches = [_launch(chain, [operands for operands, _ in each]) for chain, each in zip(chains, planned, strict=True)]
     text = to_llvm_ir(traced.module) + entry_text(entry_tensors, launches, workspaces, scalars=list(scalars.values()))
     return text, launches, checks
 
@@ -100,7 +100,7 @@ def _scalar_operand(name: str, scalars: Mapping[str, ScalarSpec]) -> Operand:
 
 
 def _operands(
-    function: ir.Operation, names: list[str], scalars: Mapping[str, ScalarSpec]
+    function: ir.Operation, names: list[str], scalars: Mapping[str, ScalarSpec], shares: Mapping[int, Share]
 ) -> tuple[tuple[Operand, ...], list[int]]:
     """What each argument of a planned function is, and the bytes of its workspaces."""
     operands: list[Operand] = []
@@ -112,7 +112,7 @@ def _operands(
         elif "pypto.scalar" in known:
             operands.append(_scalar_operand(ir.StringAttr(known["pypto.scalar"]).value, scalars))
         elif "pypto.workspace" in known:
-            operands.append(Operand("workspace", len(sizes)))
+            operands.append(Operand("workspace", len(sizes), share=shares.get(len(sizes))))
             sizes.append(ir.IntegerAttr(known["pypto.workspace"]).value)
         else:
             kind = "extent" if "pypto.dim" in known else "stride"
@@ -121,10 +121,28 @@ def _operands(
     return tuple(operands), sizes
 
 
-def _launch(function: ir.Operation, operands: Mapping[str, tuple[Operand, ...]]) -> Launch:
-    attributes = function.attributes
-    name = ir.StringAttr(attributes["sym_name"]).value
-    arena, trips, work = (ir.IntegerAttr(attributes[f"pypto.{key}"]).value for key in ("arena", "trips", "work"))
-    symbol = _SYMBOL_PREFIX + name
-    attributes["sym_name"] = ir.StringAttr.get(symbol, context=function.context)
-    return Launch(symbol, operands[name], arena, trips, work)
+def _workspaces(planned: list[tuple[tuple[Operand, ...], list[int]]]) -> list[int]:
+    """Bytes of each workspace for a whole call, 0 where all functions have a share of it."""
+    whole = {
+        operand.index
+        for operands, _ in planned
+        for operand in operands
+        if operand.kind == "workspace" and operand.share is None
+    }
+    return [
+        size if k in whole else 0 for k, size in enumerate(max((sizes for _, sizes in planned), key=len, default=[]))
+    ]
+
+
+def _launch(chain: Chain, operands: list[tuple[Operand, ...]]) -> Launch:
+    symbols, numbers = [], []
+    for function in chain.functions:
+        attributes = function.attributes
+        symbol = _SYMBOL_PREFIX + ir.StringAttr(attributes["sym_name"]).value
+        attributes["sym_name"] = ir.StringAttr.get(symbol, context=function.context)
+        symbols.append(symbol)
+        numbers.append([ir.IntegerAttr(attributes[f"pypto.{key}"]).value for key in ("arena", "trips", "work")])
+    arenas, trips, works = zip(*numbers, strict=True)
+    (symbol, first), *following = zip(symbols, operands, strict=True)
+    work = -1 if min(works) < 0 else sum(works)
+    return Launch(symbol, first, max(arenas), trips[0], work, tuple(following))

@@ -9,6 +9,9 @@ from pypto_jit._mlir import ir
 # On a function that was cut from another one: the name of the kernel that it is of. Where there is a host function it
 # stays; else it goes when the functions get their final names.
 KERNEL = "pypto.kernel"
+# On a function that was cut from another one: the name of that, where a block of a later part needs nothing of earlier
+# parts but what the same block of them left, and the numbers of the workspaces it lies in.
+STAGED, HANDED = "pypto.staged", "pypto.handed"
 # On a pointer: extents and strides of the tensor, where it is accessed in other shapes too.
 TENSOR = "pypto.tensor"
 # On a call of a kernel that comes as assembly: its text. Beside it are the file, the core, and the parameters.

@@ -83,3 +83,5 @@ KEPT = frozenset({"buffer"})
 # On a function that calls the kernels of its module, and on a kernel, with the name by which it is called.
 HOST = "pypto.host"
 CALLED = "pypto.kernel"
+# Facts about a function that need not hold any more once its text is edited.
+UNPRINTED = ("pypto.staged", "pypto.handed")

@@ -161,7 +161,7 @@ class _FunctionPrinter:
         marks = ["pto.entry"] if "pto.entry" in attributes else []
         marks += [f"pto.kernel_kind = #pto.kernel_kind<{kind}>"] if kind else []
         shown = f" attributes {{{', '.join(marks)}}}" if marks else ""
-        consumed = ("sym_name", "function_type", "arg_attrs", "pto.entry", "pto.kernel_kind")
+        consumed = ("sym_name", "function_type", "arg_attrs", "pto.entry", "pto.kernel_kind", *forms.UNPRINTED)
         self._depth = 1
         header = f"func.func @{_text(function, 'sym_name')}({signature}){shown} {{{self._pragma(function, consumed)}"
         self._lines.append("  " + header)

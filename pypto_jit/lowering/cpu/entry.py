@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from pypto_jit import abi
 from pypto_jit.abi import Binding
+from pypto_jit.lowering.cpu.chains import Share
 from pypto_jit.lowering.cpu.door import DOOR_TEXT
 from pypto_jit.lowering.cpu.entry_extents import check_names
 from pypto_jit.lowering.cpu.entry_guards import CheckedTensor, EntryTensor, TensorGuards, overlaps
 from pypto_jit.lowering.cpu.entry_scalars import check_scalar
 from pypto_jit.lowering.cpu.llvm_text import LlvmText
-from pypto_jit.lowering.cpu.runner import ARENA_ALIGNMENT, emit_runner
+from pypto_jit.lowering.cpu.runner import ARENA_ALIGNMENT, Part, emit_runner
 from pypto_jit.lowering.cpu.tasks.layout import Table
 from pypto_jit.lowering.cpu.tasks.scheduler import TaskKernel, call_host, emit_scheduler
 from pypto_jit.signature import ScalarSpec
@@ -37,12 +38,14 @@ class Operand:
         index: of the tensor, of the scalar, or of the workspace.
         axis: of the extent or stride.
         type: in LLVM IR, of a scalar.
+        share: of a workspace that a thread needs only a block's part of.
     """
 
     kind: str
     index: int
     axis: int = 0
     type: str = ""
+    share: Share | None = None
 
     @property
     def llvm(self) -> str:
@@ -60,6 +63,7 @@ class Launch:
         arena: bytes of scratch each block needs.
         trips: independent blocks; -1 where only known at run time.
         work: element operations in all; -1 where unknown.
+        following: symbols and operands of functions of which a block runs right after that of those before.
     """
 
     symbol: str
@@ -67,6 +71,12 @@ class Launch:
     arena: int
     trips: int
     work: int
+    following: tuple[tuple[str, tuple[Operand, ...]], ...] = ()
+
+    @property
+    def parts(self) -> tuple[tuple[str, tuple[Operand, ...]], ...]:
+        """Symbol and operands of each function of it."""
+        return ((self.symbol, self.operands), *self.following)
 
     @property
     def parallel(self) -> bool:
@@ -102,7 +112,7 @@ class _Frame:
     def __init__(self, launches: Sequence[Launch]) -> None:
         self.slots: dict[Operand, int] = {}
         for launch in launches:
-            for operand in launch.operands:
+            for operand in (operand for _, operands in launch.parts for operand in operands if not operand.share):
                 self.slots.setdefault(operand, len(self.slots))
 
     @property
@@ -116,8 +126,11 @@ class _Frame:
 
 def _worker(text: LlvmText, number: int, launch: Launch, frame: _Frame) -> None:
     """The functions that run one kernel: one block of so many, and all that one OpenMP thread has to do."""
-    arguments = [(operand.llvm, 8 * frame.slots[operand]) for operand in launch.operands]
-    emit_runner(text, f"pypto_run{number}", launch.symbol, arguments, launch.arena, _ATTRIBUTES)
+    parts = [
+        Part(symbol, tuple((operand.llvm, operand.share or 8 * frame.slots[operand]) for operand in operands))
+        for symbol, operands in launch.parts
+    ]
+    emit_runner(text, f"pypto_run{number}", parts, launch.arena, launch.trips, _ATTRIBUTES)
     if not launch.parallel:
         return
     text.raw(f"define internal void @pypto_worker{number}(ptr %frame) {_ATTRIBUTES} {{")
@@ -190,7 +203,10 @@ def _operand_value(
 def _workspaces(text: LlvmText, sizes: Sequence[int]) -> list[str]:
     pointers: list[str] = []
     for size in sizes:
-        rounded = -(-max(size, 1) // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+        if size == 0:
+            pointers.append("null")
+            continue
+        rounded = -(-size // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
         allocate = text.binding(Binding.ALLOCATE, "ptr")
         pointers.append(text.value(f"call ptr {allocate}(i64 {ARENA_ALIGNMENT}, i64 {rounded})"))
     return pointers
@@ -233,6 +249,7 @@ def _body(
         text.raw(f"  store {kind} {value}, ptr {text.address('%frame', 8 * slot)}")
     text.raw("  store i64 0, ptr %status")
     text.raw(f"  store ptr %status, ptr {text.address('%frame', 8 * frame.status)}")
+    pointers = [pointer for pointer in pointers if pointer != "null"]
     missing = [text.value(f"icmp eq ptr {pointer}, null") for pointer in pointers]
     with text.only_if(text.any(missing)):
         text.raw(f"  store i64 {-abi.OUT_OF_MEMORY}, ptr %status")
@@ -265,7 +282,7 @@ def entry_text(
     Args:
         tensors: the tensor parameters in order.
         launches: the kernels, in launch order.
-        workspaces: bytes of each workspace, which lives as long as one call.
+        workspaces: bytes of each workspace, which lives as long as one call; 0 where no launch takes it as a whole.
         host: what submits tasks, after the launches.
         scalars: the scalar parameters in order.
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pypto_jit._mlir import ir
-from pypto_jit.lowering.attributes import HOST, KERNEL, symbol, text
+from pypto_jit.lowering.attributes import HANDED, HOST, KERNEL, STAGED, symbol, text
 from pypto_jit.lowering.cores import CUBE, KIND, MIXED, VECTOR, core_of, crosses, set_kind
 from pypto_jit.lowering.extents import UnknownExtentError, ValidExtents
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.memory_order import order_problem
+from pypto_jit.lowering.passes.blocks import PARALLEL
 from pypto_jit.lowering.slices import Insertion, Program, Slice, SliceWriter
 from pypto_jit.lowering.stages import CannotStageError, Stages
 from pypto_jit.lowering.tree import Body, Node, functions
@@ -55,14 +56,14 @@ def run(module: ir.Operation, lowering: Lowering) -> bool:
 
 def _run(found: list[tuple[ir.Operation, Body]], lowering: Lowering) -> bool:
     workspaces: list[Workspace] = []
-    split: list[tuple[Program, list[_Part]]] = []
+    split: list[tuple[Program, _Split]] = []
     whole: list[ir.Operation] = []
     for function, body in found:
         cores = {core_of(node, lowering.types) for node in body.walk()} - {None}
         if len(cores) > 1:
             program = Program(function, body)
             try:
-                split.append((program, _Split(program, lowering, workspaces).parts))
+                split.append((program, _Split(program, lowering, workspaces)))
                 continue
             except CannotStageError as reason:
                 function.attributes[MIXED] = ir.StringAttr.get(str(reason))
@@ -77,9 +78,9 @@ def _run(found: list[tuple[ir.Operation, Body]], lowering: Lowering) -> bool:
     return bool(split)
 
 
-def _write(program: Program, parts: list[_Part], workspaces: list[Workspace], lowering: Lowering) -> None:
+def _write(program: Program, split: _Split, workspaces: list[Workspace], lowering: Lowering) -> None:
     name = symbol(program.function)
-    for part in parts:
+    for part in split.parts:
         writer = SliceWriter(part.cut, part.insertions)
         function = writer.write(
             f"{name}_{part.stage}", program.function, lambda new: add_arguments(new, workspaces, lowering)
@@ -87,6 +88,9 @@ def _write(program: Program, parts: list[_Part], workspaces: list[Workspace], lo
         if KERNEL not in function.attributes:
             function.attributes[KERNEL] = program.function.attributes["sym_name"]
         set_kind(function, part.kind)
+        if split.in_blocks:
+            function.attributes[STAGED] = ir.StringAttr.get(name)
+            function.attributes[HANDED] = ir.DenseI64ArrayAttr.get(split.handed)
     program.function.erase()
 
 
@@ -110,6 +114,11 @@ def _name(found: list[ir.Operation]) -> None:
 class _Split:
     """Finds the parts of one function.
 
+    Attributes:
+        parts: of it.
+        handed: the numbers of the workspaces between them.
+        in_blocks: whether all work is that of blocks, none of which needs what another one leaves.
+
     Raises:
         CannotStageError: there are none that do the same.
     """
@@ -130,8 +139,16 @@ class _Split:
             value: make_workspace(self._moves[value], program, lowering, len(workspaces) + k)
             for k, value in enumerate(handed)
         }
+        self.handed = [workspace.number for workspace in made.values()]
+        self.in_blocks = self._is_in_blocks()
         workspaces += made.values()
         self._connect(made)
+
+    def _is_in_blocks(self) -> bool:
+        """Whether one parallel loop has all that is handed over and all stores in it."""
+        loops = [node for node in self._program.nodes if PARALLEL in node.op.attributes]
+        outermost = [self._program.loops_around(node)[:1] for node in (*self._moves.values(), *self._stages.of_store)]
+        return len(loops) == 1 and all(around == loops for around in outermost)
 
     def _refuse_elements(self) -> None:
         for node in self._program.nodes:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.attributes import HOST, KERNEL, described_arguments, number, parameters, symbol, text
+from pypto_jit.lowering.cpu.chains import Chain, Share, find_chains
 from pypto_jit.lowering.cpu.emitter import Extent
+from pypto_jit.lowering.cpu.runner import Part
 from pypto_jit.lowering.cpu.tasks.boxes import box_bytes
 from pypto_jit.lowering.cpu.tasks.emission import Emission
 from pypto_jit.lowering.cpu.tasks.layout import ADD, READ, WRITE, Frame, Task
@@ -32,21 +34,23 @@ class Argument:
         kind: ``argument`` (a tensor's address), ``scalar``, ``dim``, ``stride`` or ``workspace``.
         name: of the parameter.
         number: the axis, or the bytes of the workspace.
+        place: of the workspace among those of the kernel.
     """
 
     kind: str
     name: str = ""
     number: int = 0
+    place: int = 0
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One of the functions that a kernel became.
+    """One of the functions that a kernel became, or several that run block by block.
 
     Attributes:
-        number: of the function among those that tasks run.
+        number: of it among those that tasks run.
         parameters: names of the kernel's parameters, in the order of a call's arguments.
-        arguments: what the function takes, up to the block index.
+        arguments: what the functions take, in the order of a task's words.
         blocks: how many there are.
     """
 
@@ -65,7 +69,8 @@ def read_arguments(function: ir.Operation) -> tuple[Argument, ...]:
         if kind in ("argument", "scalar"):
             found.append(Argument(kind, ir.StringAttr(known[kind]).value))
         elif kind == "workspace":
-            found.append(Argument(kind, number=ir.IntegerAttr(known[kind]).value))
+            place = sum(argument.kind == "workspace" for argument in found)
+            found.append(Argument(kind, number=ir.IntegerAttr(known[kind]).value, place=place))
         else:
             name, axis = ir.ArrayAttr(known[kind])
             found.append(Argument(kind, ir.StringAttr(name).value, ir.IntegerAttr(axis).value))
@@ -76,25 +81,26 @@ class Kernels:
     """The kernels of a module with a host function, in order; read before they are lowered, finished after.
 
     Attributes:
-        work: element operations of each function, once they are lowered; -1 where unknown.
+        work: element operations of each piece, once they are lowered; -1 where unknown.
     """
 
     def __init__(self, module: ir.Operation) -> None:
         self.work: list[int] = []
-        self._symbols: list[str] = []
         self._pieces: dict[str, list[Piece]] = defaultdict(list)
-        for function in functions(module):
-            if HOST in function.attributes:
-                continue
-            blocks = number(function, "pypto.trips")
+        self._chains: list[tuple[Chain, Piece, list[list[Argument | Share]]]] = []
+        for chain in find_chains([function for function in functions(module) if HOST not in function.attributes]):
+            first = chain.functions[0]
+            taken = [_shared(read_arguments(function), chain) for function in chain.functions]
+            words = dict.fromkeys(argument for given in taken for argument in given if isinstance(argument, Argument))
+            blocks = number(first, "pypto.trips")
             piece = Piece(
-                len(self._symbols),
-                tuple(parameters(function)),
-                read_arguments(function),
+                len(self._chains),
+                tuple(parameters(first)),
+                tuple(words),
                 _UNKNOWN_BLOCKS if blocks is None or blocks < 0 else blocks,
             )
-            self._symbols.append(symbol(function))
-            self._pieces[text(function, KERNEL) or symbol(function)].append(piece)
+            self._chains.append((chain, piece, taken))
+            self._pieces[text(first, KERNEL) or symbol(first)].append(piece)
 
     def pieces(self, callee: str) -> list[Piece]:
         """What a call of a kernel runs, in order."""
@@ -112,19 +118,33 @@ class Kernels:
 
     def lowered(self, module: ir.Operation, prefix: str) -> tuple[TaskKernel, ...]:
         """What the scheduler is told, from the lowered functions, whose names get a prefix."""
-        by_name = {symbol(function): function for function in functions(module)}
         found = []
-        self.work = [number(by_name[name], "pypto.work") or 0 for name in self._symbols]
-        for name in self._symbols:
-            function = by_name[name]
-            arguments = list(function.regions[0].blocks[0].arguments)[:-_TRAILING]
-            kinds = tuple(_LLVM.get(str(a.type), str(a.type)) for a in arguments)
-            arena, work = number(function, "pypto.arena"), number(function, "pypto.block_work")
-            assert arena is not None
-            assert work is not None
-            function.attributes["sym_name"] = ir.StringAttr.get(prefix + name, context=function.context)
-            found.append(TaskKernel(prefix + name, kinds, arena, work))
+        for chain, piece, taken in self._chains:
+            self.work.append(_total(chain, "pypto.work"))
+            words = {argument: Task.ARGUMENTS + 8 * k for k, argument in enumerate(piece.arguments)}
+            parts = []
+            for function, given in zip(chain.functions, taken, strict=True):
+                name = prefix + symbol(function)
+                function.attributes["sym_name"] = ir.StringAttr.get(name, context=function.context)
+                arguments = list(function.regions[0].blocks[0].arguments)[:-_TRAILING]
+                kinds = [_LLVM.get(str(a.type), str(a.type)) for a in arguments]
+                places = [a if isinstance(a, Share) else words[a] for a in given]
+                parts.append(Part(name, tuple(zip(kinds, places, strict=True))))
+            arena = max(number(function, "pypto.arena") or 0 for function in chain.functions)
+            found.append(TaskKernel(tuple(parts), arena, _total(chain, "pypto.block_work"), piece.blocks))
         return tuple(found)
+
+
+def _shared(arguments: Sequence[Argument], chain: Chain) -> list[Argument | Share]:
+    """What a function of a chain takes, with the shares that it has of workspaces."""
+    return [chain.shares.get(a.place, a) if a.kind == "workspace" else a for a in arguments]
+
+
+def _total(chain: Chain, name: str) -> int:
+    """The sum of a number of each function, -1 where one is unknown."""
+    found = [number(function, name) for function in chain.functions]
+    known = [each for each in found if each is not None]
+    return -1 if min(known) < 0 else sum(known)
 
 
 @dataclass
@@ -151,10 +171,10 @@ def emit_call(m: Emission, call: Call, pieces: Sequence[Piece]) -> int:
     # Numbers are made where they are defined, so that they are there for all branches.
     corners = [[m.number(value) for value in list(access.operands)[1:]] for access in accesses]
 
-    def record(workspaces: Sequence[Mapping[int, ir.Value]]) -> None:
-        for piece, own in zip(pieces, workspaces, strict=True):
+    def record(workspaces: Mapping[int, ir.Value]) -> None:
+        for piece in pieces:
             place = m.called("record", m.frame, piece.number, piece.blocks)
-            _store_arguments(m, place, piece, given, own)
+            _store_arguments(m, place, piece, given, workspaces)
             m.effect("ready", m.frame, place)
         deferred = e.compare("eq", m.slot(Frame.IMMEDIATE), e.constant(0, "i64"))
         e.when(deferred, lambda: _commit(m, task, len(pieces), accesses, corners))
@@ -174,22 +194,16 @@ def _given(m: Emission, value: ir.Value) -> HostTensor | ir.Value:
     return m.e.cast("extui", value, "i8") if kind == "i1" else value
 
 
-def _with_workspaces(
-    m: Emission, pieces: Sequence[Piece], record: Callable[[Sequence[Mapping[int, ir.Value]]], None]
-) -> None:
-    """Allocate what the pieces of a kernel hand each other; each takes the same, in the same order."""
-    sizes = max(([a.number for a in p.arguments if a.kind == "workspace"] for p in pieces), key=len)
+def _with_workspaces(m: Emission, pieces: Sequence[Piece], record: Callable[[Mapping[int, ir.Value]], None]) -> None:
+    """Allocate what the pieces of a kernel hand each other: an address for the place of each workspace."""
+    sizes = {a.place: a.number for piece in pieces for a in piece.arguments if a.kind == "workspace"}
     if not sizes:
-        record([{} for _ in pieces])
+        record({})
         return
-    pointers = [m.called("allocate", m.frame, size) for size in sizes]
-    by_piece = []
-    for piece in pieces:
-        places = [k for k, argument in enumerate(piece.arguments) if argument.kind == "workspace"]
-        words = [m.e.op("llvm.ptrtoint", m.e.i64, pointer) for pointer in pointers]
-        by_piece.append(dict(zip(places, words, strict=False)))
-    m.e.when(m.sound(), lambda: record(by_piece))
-    for pointer in pointers:
+    pointers = {place: m.called("allocate", m.frame, size) for place, size in sorted(sizes.items())}
+    words = {place: m.e.op("llvm.ptrtoint", m.e.i64, pointer) for place, pointer in pointers.items()}
+    m.e.when(m.sound(), lambda: record(words))
+    for pointer in pointers.values():
         m.effect("release", m.frame, pointer)
 
 
@@ -202,7 +216,8 @@ def _store_arguments(
 ) -> None:
     named = dict(zip(piece.parameters, given, strict=False))
     for k, argument in enumerate(piece.arguments):
-        value = workspaces[k] if argument.kind == "workspace" else _value(argument, named[argument.name])
+        whole = argument.kind == "workspace"
+        value = workspaces[argument.place] if whole else _value(argument, named[argument.name])
         m.e.store(m.e.value(value), m.e.address(task, Task.ARGUMENTS + 8 * k))
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pypto_jit import abi
 from pypto_jit.abi import Binding
 from pypto_jit.lowering.cpu.llvm_text import LlvmText
-from pypto_jit.lowering.cpu.runner import emit_runner
+from pypto_jit.lowering.cpu.runner import Part, emit_runner
 from pypto_jit.lowering.cpu.tasks.dependencies import emit_dependencies
 from pypto_jit.lowering.cpu.tasks.execution import emit_execution
-from pypto_jit.lowering.cpu.tasks.layout import Frame, Table, Task
+from pypto_jit.lowering.cpu.tasks.layout import Frame, Table
 from pypto_jit.lowering.cpu.tasks.memory import emit_memory
 from pypto_jit.lowering.cpu.tasks.planning import emit_planning
 from pypto_jit.lowering.cpu.tasks.submission import KERNELS, emit_submission
@@ -29,23 +29,22 @@ class TaskKernel:
     """A kernel that tasks run.
 
     Attributes:
-        symbol: name of its LLVM function.
-        arguments: LLVM type of each of its arguments, up to the block index.
+        parts: its functions, with the offsets of their arguments in a task.
         arena: bytes of scratch that a block needs.
         work: element operations of a block; -1 where unknown.
+        blocks: how many there are, where there are several parts.
     """
 
-    symbol: str
-    arguments: tuple[str, ...]
+    parts: tuple[Part, ...]
     arena: int
     work: int
+    blocks: int = 1
 
 
 def emit_scheduler(text: LlvmText, kernels: Sequence[TaskKernel], table: Table) -> None:
     """Write the scheduler, and what runs each kernel; the kernels are numbered in order."""
     for number, kernel in enumerate(kernels):
-        places = [(kind, Task.ARGUMENTS + 8 * k) for k, kind in enumerate(kernel.arguments)]
-        emit_runner(text, f"pypto.kernel.{number}", kernel.symbol, places, kernel.arena)
+        emit_runner(text, f"pypto.kernel.{number}", kernel.parts, kernel.arena, kernel.blocks)
     rows = [
         f"{{ ptr, i64 }} {{ ptr @pypto.kernel.{number}, i64 {kernel.work if kernel.work >= 0 else _UNKNOWN_WORK} }}"
         for number, kernel in enumerate(kernels)

@@ -13,6 +13,7 @@ import torch
 from pypto_jit import abi
 from pypto_jit.dtypes import INT32
 from pypto_jit.lowering.cpu.entry import EntryTensor, Host, Operand
+from pypto_jit.lowering.cpu.runner import Part
 from pypto_jit.lowering.cpu.tasks.layout import ADD, READ, WRITE, Frame, Table, Task
 from pypto_jit.lowering.cpu.tasks.scheduler import TaskKernel
 from tests.entries import build, dense
@@ -65,10 +66,9 @@ define void @fail(i64 %code, i64 %unit, i64 %units, ptr %arena, ptr %status) {
   ret void
 }
 """
-KERNELS = (
-    TaskKernel("mix", ("i64",) * 5, 0, 100),
-    TaskKernel("count", ("i64",), 0, 100),
-    TaskKernel("fail", ("i64",), 0, 100),
+KERNELS = tuple(
+    TaskKernel((Part(name, tuple(("i64", Task.ARGUMENTS + 8 * k) for k in range(count))),), 0, 100)
+    for name, count in (("mix", 5), ("count", 1), ("fail", 1))
 )
 HEIGHT, WIDTH = 16, 32
 PITCH = 4 * WIDTH
