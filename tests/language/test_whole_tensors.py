@@ -442,3 +442,25 @@ def test_gelu_vanishes_without_subnormal_numbers():
     assert not ((found != 0) & (found.abs() < torch.finfo(torch.float32).tiny)).any()
     assert (found[x < -12] == 0).all()
     torch.testing.assert_close(found.double(), F.gelu(x.double()), rtol=0, atol=5e-7)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("platform", ["a2a3sim", "a5sim"])
+def test_what_is_copied_is_not_converted(dtype, platform):
+    @pypto.jit
+    def copies(x, y, out):
+        out[0:4] = x
+        out[4:8] = x[1]
+        out[8:12] = y
+        out[12:16, 3] = x[:, 5]
+
+    x, y, out = _random(4, 37, dtype=dtype), _random(37, 4, dtype=dtype, seed=1).T, torch.zeros(16, 37, dtype=dtype)
+    x[0, 0] = float("nan")
+    config = pypto.RunConfig(platform=platform)
+    copies(x, y, out, config=config)
+    expected = torch.zeros(16, 37, dtype=dtype)
+    expected[0:4], expected[4:8], expected[8:12], expected[12:16, 3] = x, x[1], y, x[:, 5]
+    torch.testing.assert_close(out, expected, rtol=0, atol=0, equal_nan=True)
+    loops = copies.lower(x, y, out, config=config)["tensors"]
+    # Only what is turned on chip is.
+    assert loops.count('"pypto.cast"') == 2

@@ -136,7 +136,10 @@ class Evaluation:
         if form.rows and not form.columns and last in self._tiling.group:
             line = writer.load(tensor, offsets, extents, (1, rows), (1, valid[0]))
             return writer.operator("reshape", self._converted(line, term), shape=(rows, 1))
-        return self._converted(writer.load(tensor, offsets, extents, (rows, columns), valid), term)
+        tile = writer.load(tensor, offsets, extents, (rows, columns), valid)
+        # What is only copied is not computed with.
+        copied = term is self._layout.root and form == self.form(self._layout.axes)
+        return tile if copied else self._converted(tile, term)
 
     def _without_units(self, tensor: ir.Value, axes: Axes) -> tuple[ir.Value, Axes]:
         """A tensor whose columns come before dimensions of extent 1, without those; a number as one element."""
