@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -69,6 +70,18 @@ class DynVar:
         return text if not self.offset else f"{text} {'+' if self.offset > 0 else '-'} {abs(self.offset)}"
 
     __repr__ = __str__
+
+
+_SPELLED = re.compile(r"([^\W\d]\w*)(?: \* (\d+))?(?: ([+-]) (\d+))?")
+
+
+def parse_dimension(text: str) -> DynVar | None:
+    """The dimension that is spelled so; None where none is."""
+    found = _SPELLED.fullmatch(text)
+    if found is None:
+        return None
+    name, factor, sign, offset = found.groups()
+    return DynVar(name, int(factor or 1), int(f"{sign}{offset}") if sign else 0)
 
 
 Dimension = int | DynVar

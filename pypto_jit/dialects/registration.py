@@ -67,15 +67,19 @@ STRUCTURE = {
     "local_array_get": (("array", "index"), ("value",)),
     "local_array_set": (("array", "index", "value"), ()),
 }
-# Tensor-level operations of ``pypto``: name -> (operands, whether there is a result). A trailing ? is optional.
+# Tensor-level operations of ``pypto``: name -> (operands, whether there is a result). A trailing ? is optional, a
+# trailing * any number of indices: the new extents that are only known at run time.
 # `pypto_jit.dialects.rules.tensors` gives their results' types.
 TENSOR_LEVEL = {
     "map": (("lhs", "rhs?"), True),  # elementwise and broadcasting; attribute row, and those of the table's row
     "select": (("mask", "lhs", "rhs"), True),  # lhs where the mask is not zero, rhs elsewhere; broadcasting
     "reduce": (("source",), True),  # attributes row (sum, max, min) and axes
     "product": (("lhs", "rhs"), True),  # attributes a_trans, b_trans
-    "fill": (("scalar",), True),
-    "rearrange": (("source",), True),  # attribute dims: the source's dimension of each of the result's, or -1
+    "fill": (("scalar", "extents*"), True),
+    "rearrange": (
+        ("source", "extents*"),
+        True,
+    ),  # attribute dims: the source's dimension of each of the result's, or -1
     "assign": (("value", "tensor"), False),  # writes to memory
 }
 
@@ -117,7 +121,8 @@ def _structure_operation(name: str) -> str:
 
 def _tensor_operation(name: str) -> str:
     operands, has_result = TENSOR_LEVEL[name]
-    named = [(o.rstrip("?"), "optional any" if o.endswith("?") else "any") for o in operands]
+    kinds = {"?": "optional any", "*": "variadic is index"}
+    named = [(o.rstrip("?*"), kinds.get(o[-1], "any")) for o in operands]
     return _operation(name, named, [("result", "base @pypto::@tensor")] if has_result else [])
 
 

@@ -14,6 +14,8 @@ from pypto_jit.dtypes import BY_MLIR, SCALARS_BY_MLIR, DType
 from pypto_jit.targets import Layout, Space
 
 DYNAMIC = -1
+# On a traced function: of each argument, the name of each extent; equal names are equal extents. "" has none.
+DIMS = "pypto.dims"
 
 
 def _array(values: tuple[int, ...]) -> str:

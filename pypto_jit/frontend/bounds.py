@@ -107,6 +107,12 @@ def distance(start: int | Scalar, end: int | Scalar) -> int | None:
     return min((part.constant for part in parts if not part.factors), default=None)
 
 
+def sum_of(value: Scalar) -> Sum:
+    """An index as a sum: of itself where it is none of others."""
+    parts = _of_value(value.handle)
+    return parts[0] if len(parts) == 1 else Sum(0, {value.handle: 1})
+
+
 def _reach(offsets: tuple[Any, ...], tile: Tile) -> list[int]:
     valid = (1,) * max(0, len(offsets) - tile.ndim) + tile.valid_extents[max(0, tile.ndim - len(offsets)) :]
     reached = []

@@ -16,6 +16,7 @@ from pypto_jit.errors import ArgumentError, ControlFlowError, PyptoError, Source
 from pypto_jit.frontend.arithmetic import Arithmetic
 from pypto_jit.frontend.bounds import at_most, distance
 from pypto_jit.frontend.expressions import Expressions, check_memory
+from pypto_jit.frontend.extents import Extents
 from pypto_jit.frontend.needs import Needs
 from pypto_jit.frontend.rewrite import Rewriter, is_rewritten
 from pypto_jit.frontend.tasks import Tasks
@@ -23,6 +24,7 @@ from pypto_jit.frontend.tensors import Tensors
 from pypto_jit.frontend.valid import valid_extents
 from pypto_jit.language.arrays import Array
 from pypto_jit.language.expressions import Expression
+from pypto_jit.language.extents import Side
 from pypto_jit.language.location import Positions, frame_span, is_internal, positions, user_frame
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.tracing import Task, Trace
@@ -96,6 +98,7 @@ class Builder(Trace):
         self._tasks = Tasks(self)
         self._made = Tensors(self)
         self.needs = Needs(self)
+        self.sides = Extents(self)
 
     # Places
 
@@ -307,9 +310,13 @@ class Builder(Trace):
     # Tensors
 
     def extent(self, tensor: Tensor, axis: int) -> Scalar:
-        attribute = ir.IntegerAttr.get(self.type("i64"), axis)
-        created = self.operation("pypto.dim", [self.type("index")], [self.value(tensor)], {"axis": attribute})
-        return Scalar(created.results[0], INDEX, self.region)
+        return self.sides.scalar(tensor, axis)
+
+    def extents(self, tensor: Tensor) -> tuple[Side, ...]:
+        return self.sides.of(tensor)
+
+    def side(self, value: int | Scalar) -> Side:
+        return self.sides.side(value)
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
         if tensor.name in self.access.omitted:
@@ -330,7 +337,9 @@ class Builder(Trace):
         self.needs.bind(tensor, axis, dim)
 
     def create_tensor(self, shape: Sequence[int | Scalar], dtype: DType, initial: float | None) -> Tensor:
-        return self._made.create(shape, dtype, initial)
+        tensor = self._made.create(shape, dtype, initial)
+        self.sides.note(tensor, shape)
+        return tensor
 
     def slice(
         self,
@@ -340,15 +349,21 @@ class Builder(Trace):
         valid: Sequence[int | Scalar],
         axes: Sequence[int],
     ) -> Tensor:
-        return self._made.slice(tensor, offsets, shape, valid, axes)
+        view = self._made.slice(tensor, offsets, shape, valid, axes)
+        self.sides.note(view, [valid[axis] for axis in axes])
+        return view
 
     def permute(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
         permuted = self._made.permute(tensor, axes)
+        sides = self.sides.of(tensor)
+        self.sides.note(permuted, [sides[axis] for axis in axes])
         self._expressions.note_permuted(permuted, tensor, axes)
         return permuted
 
-    def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
-        return self._made.reshape(tensor, shape)
+    def reshape(self, tensor: Tensor, shape: Sequence[Side]) -> Tensor:
+        view = self._made.reshape(tensor, shape)
+        self.sides.note(view, shape)
+        return view
 
     def express(
         self,
@@ -356,14 +371,18 @@ class Builder(Trace):
         operands: Sequence[Tensor | Scalar],
         attributes: Mapping[str, str | int | tuple[int, ...]],
         result: TensorType,
+        sides: Sequence[Side] | None = None,
     ) -> Expression:
-        return self._expressions.express(operation, operands, attributes, result)
+        expression = self._expressions.express(operation, operands, attributes, result)
+        if sides is not None:
+            self.sides.note(expression, sides)
+        return expression
 
     def assign(self, value: Tensor, tensor: Tensor) -> None:
         self._expressions.assign(value, tensor)
 
-    def settle(self, tensor: Tensor, kind: TensorType) -> None:
-        self._expressions.settle(tensor, kind)
+    def settle(self, tensor: Tensor, value: Tensor) -> None:
+        self._expressions.settle(tensor, value)
 
     def permutation(self, tensor: Tensor) -> tuple[Tensor, tuple[int, ...]] | None:
         return self._expressions.source(tensor)

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.rules.tensors import tensor_type
 from pypto_jit.dialects.types import TensorType
-from pypto_jit.errors import Span, TraceError
+from pypto_jit.errors import ShapeError, Span, TraceError
 from pypto_jit.language.expressions import Expression
+from pypto_jit.language.extents import static_shape
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.values import Tensor
 
@@ -76,13 +78,26 @@ class Expressions:
         builder.access.stores.setdefault(tensor.name, span)
         builder.operation("pypto.assign", [], [builder.value(value), builder.value(tensor)])
 
-    def settle(self, tensor: Tensor, kind: TensorType) -> None:
+    def settle(self, tensor: Tensor, value: Tensor) -> None:
         """As `Trace.settle`."""
         builder = self._builder
-        if builder.access.omitted.get(tensor.name) == [] and tensor.root is None:
-            del builder.access.omitted[tensor.name]
-            tensor.type = kind
-            tensor.handle.set_type(builder.type(str(kind)))
+        if builder.access.omitted.get(tensor.name) != [] or tensor.root is not None:
+            return
+        sides, span = builder.extents(value), builder.span()
+        assert value.type is not None
+        kind = tensor_type(static_shape(sides), value.type.dtype)
+        dims = builder.sides.names(sides)
+        if dims is None:
+            raise ShapeError(
+                f"the extents of '{tensor.name}', which the call leaves out, are not those of another tensor",
+                span=span,
+                found=list(sides),
+                hint=f"pass it, or annotate it: {tensor.name}: pl.Out[pl.Tensor[[rows, columns], pl.{kind.dtype}]]",
+            )
+        del builder.access.omitted[tensor.name]
+        builder.needs.dims[tensor.name] = dims
+        tensor.type = kind
+        tensor.handle.set_type(builder.type(str(kind)))
 
     def note_permuted(self, permuted: Tensor, source: Tensor, dims: Sequence[int]) -> None:
         """Remember that a tensor is another one with its dimensions in another order."""

@@ -7,10 +7,11 @@ from types import FunctionType
 from typing import Any
 
 from pypto_jit._mlir import ir
-from pypto_jit.dialects.types import DYNAMIC, TensorType, row_major_strides
+from pypto_jit.dialects.rules.tensors import tensor_type
 from pypto_jit.errors import ShapeError, TraceError
 from pypto_jit.frontend.builder import Builder
 from pypto_jit.language.expressions import Expression
+from pypto_jit.language.extents import static_shape
 from pypto_jit.language.parameters import definition_span
 from pypto_jit.language.values import Tensor, Tile
 
@@ -61,22 +62,24 @@ class Results:
         )
 
     def _new(self, value: Tensor) -> str:
-        kind = value.type
-        span = definition_span(self._function)
-        if kind is None or DYNAMIC in kind.shape or value.valid is not None:
+        builder = self._builder
+        sides, kind = builder.extents(value), value.type
+        dims = builder.sides.names(sides)
+        if kind is None or dims is None:
             raise ShapeError(
-                "a returned tensor has extents that are known when the kernel is compiled",
-                span=span,
-                found=repr(value),
+                "a returned tensor has extents that are known when the kernel is compiled, or those of an argument",
+                span=definition_span(self._function),
+                found=list(sides),
                 hint="write it to an output parameter",
             )
         name = "result" if not self.tensors else f"result{len(self.tensors)}"
         while name in self._parameters or name in self.tensors:
             name += "_"
-        made = TensorType(kind.shape, kind.dtype, row_major_strides(kind.shape))
-        region = self._builder.regions[0]
-        handle = region.block.add_argument(self._builder.type(str(made)), self._builder.location)
+        made = tensor_type(static_shape(sides), kind.dtype)
+        region = builder.regions[0]
+        handle = region.block.add_argument(builder.type(str(made)), builder.location)
         tensor = Tensor(handle, name, made, region)
+        builder.needs.dims[name] = dims
         self._write(value, tensor)
         self.tensors[name] = tensor
         self._names[value.handle] = name
@@ -89,7 +92,8 @@ class Results:
         if permuted is not None:
             source, dims = permuted
             assert value.type is not None
-            kind = TensorType(value.type.shape, value.type.dtype, row_major_strides(value.type.shape))
-            value = builder.express("rearrange", [source], {"dims": dims}, kind)
+            sides = builder.extents(value)
+            kind = tensor_type(static_shape(sides), value.type.dtype)
+            value = builder.express("rearrange", [source], {"dims": dims}, kind, sides)
         builder.assign(value, tensor)
         builder.access.loads = loads

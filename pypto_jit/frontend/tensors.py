@@ -10,6 +10,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC, TensorType, row_major_strides
 from pypto_jit.dtypes import DType
 from pypto_jit.errors import ShapeError
+from pypto_jit.language.extents import Extent, Side, elements, static_shape
 from pypto_jit.language.scalars import Scalar
 from pypto_jit.language.values import Tensor
 
@@ -71,19 +72,19 @@ class Tensors:
         view.valid = None if tensor.valid is None else tuple(tensor.valid[axis] for axis in axes)
         return view
 
-    def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    def reshape(self, tensor: Tensor, shape: Sequence[Side]) -> Tensor:
         """As `Trace.reshape`."""
-        kind, new = self._kind(tensor), tuple(shape)
+        kind, own = self._kind(tensor), self._builder.extents(tensor)
         span = self._builder.span()
         if tensor.valid is not None:
             raise ShapeError(
                 "a tensor that is partly valid is not reshaped", span=span, found=f"valid_shape {list(tensor.valid)}"
             )
-        if DYNAMIC in kind.shape or prod(kind.shape) != prod(new):
+        if elements(own) != elements(shape):
             raise ShapeError(
                 "reshape keeps the number of elements",
                 span=span,
-                found=f"{list(kind.shape)} to {list(new)}",
+                found=f"{list(own)} to {list(shape)}",
                 expected=f"extents whose product is {prod(kind.shape)}" if DYNAMIC not in kind.shape else None,
             )
         if not _is_contiguous(kind):
@@ -93,7 +94,9 @@ class Tensors:
                 found=f"shape {list(kind.shape)} with strides {list(kind.strides)}",
                 hint="slice it along its first dimension only, or store it into a tensor of pl.create_tensor before",
             )
-        return self._view("reshape", tensor, [], TensorType(new, kind.dtype, row_major_strides(new)), ())
+        new = static_shape(shape)
+        extents = [side.make() for side in shape if isinstance(side, Extent)]
+        return self._view("reshape", tensor, extents, TensorType(new, kind.dtype, row_major_strides(new)), ())
 
     def _kind(self, tensor: Tensor) -> TensorType:
         self._builder.shape(tensor)

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from pypto_jit._mlir import ir
-from pypto_jit.dialects.types import DYNAMIC, TensorType, row_major_strides
+from pypto_jit.dialects.types import DIMS, DYNAMIC, TensorType, row_major_strides
 from pypto_jit.dtypes import FP32
 from pypto_jit.errors import ArgumentError, DirectionError, InternalError, PyptoError, UndefinedError
 from pypto_jit.frontend.bounds import Store, depended_on, derive_shape
@@ -303,6 +303,10 @@ class _Session:
         kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
         names = [ir.StringAttr.get(name) for name in traced]
         kernel.attributes["pypto.parameters"] = ir.ArrayAttr.get(names)
+        dims = [self._builder.needs.dims.get(name, ()) for name in traced]
+        if any(dims):
+            shown = [[ir.StringAttr.get("" if dim is None else str(dim)) for dim in each] for each in dims]
+            kernel.attributes[DIMS] = ir.ArrayAttr.get([ir.ArrayAttr.get(each) for each in shown])
 
     def _deciding(self, stores: list[Store]) -> frozenset[str]:
         """The scalar parameters that the places and extents of stores depend on."""
@@ -323,4 +327,5 @@ class _Session:
             return ParamInfo(name, directions[name], argument)
         kind = self._tensors[name].type
         assert kind is not None
-        return ParamInfo(name, directions[name], TensorSpec(kind.shape, kind.dtype, kind.strides))
+        dims = self._builder.needs.dims.get(name, ())
+        return ParamInfo(name, directions[name], TensorSpec(kind.shape, kind.dtype, kind.strides, dims))

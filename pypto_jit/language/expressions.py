@@ -16,6 +16,8 @@ from pypto_jit.dialects.rules.tensors import broadcast, map_type, product_type, 
 from pypto_jit.dialects.types import DYNAMIC, TensorType
 from pypto_jit.dtypes import FP32, INT32, DType
 from pypto_jit.errors import DTypeError, PyptoError, ShapeError, TraceError
+from pypto_jit.language.extents import Extent, Side, made, static_shape
+from pypto_jit.language.indices import indices
 from pypto_jit.language.scalars import Scalar, as_number, cast, is_number
 from pypto_jit.language.tracing import current, here
 from pypto_jit.language.values import Tensor, Tile
@@ -53,6 +55,19 @@ def source(name: str, value: Any) -> Tensor:
     return value
 
 
+def operand_of(name: str, value: Any) -> Tensor:
+    """As `source`, of any extents."""
+    if isinstance(value, Tensor):
+        current(f"pl.{name}").shape(value)
+        return value
+    return source(name, value)
+
+
+def sides_of(tensor: Tensor) -> tuple[Side, ...]:
+    """The extents of a tensor."""
+    return current("a tensor").extents(tensor)
+
+
 def in_order(tensor: Tensor) -> Tensor:
     """A view with another order of dimensions as the computed tensor, which tiles can transpose; any other as it is."""
     found = None if isinstance(tensor, Expression) else current("a tensor").permutation(tensor)
@@ -60,9 +75,11 @@ def in_order(tensor: Tensor) -> Tensor:
 
 
 def type_of(tensor: Tensor) -> TensorType:
-    """The type of a tensor, which is known."""
+    """The type of a tensor, which is known; of a view that ends before its shape does, of what lies within it."""
     assert tensor.type is not None
-    return tensor.type
+    if tensor.valid is None:
+        return tensor.type
+    return TensorType(static_shape(sides_of(tensor)), tensor.type.dtype, tensor.type.strides)
 
 
 def record(
@@ -70,12 +87,19 @@ def record(
     operands: Sequence[Tensor | Scalar],
     attributes: dict[str, str | int | tuple[int, ...]],
     result: TensorType,
+    sides: Sequence[Side] | None = None,
 ) -> Expression:
-    """Record a tensor-level operation."""
+    """Record a tensor-level operation; ``sides`` are the result's extents where they are not all in its type."""
     trace = current(f"pl.{operation}")
     if operation != "rearrange":
         operands = [in_order(operand) if isinstance(operand, Tensor) else operand for operand in operands]
-    return trace.express(operation, operands, attributes, result)
+    return trace.express(operation, operands, attributes, result, sides if DYNAMIC in result.shape else None)
+
+
+def broadcast_sides(name: str, operands: Sequence[Any]) -> tuple[Side, ...]:
+    """The extents that the tensors among the operands broadcast to."""
+    with at_the_line():
+        return broadcast(name, [sides_of(operand) for operand in operands if isinstance(operand, Tensor)])
 
 
 class at_the_line:
@@ -100,7 +124,7 @@ def elementwise(name: str, *operands: Any) -> Tensor:
         result = map_type(BY_NAME[name], kinds)
         check_row(name, result.dtype)
     values = [operand if isinstance(operand, Tensor) else scalar_of(operand, result.dtype) for operand in operands]
-    return record("map", values, {"row": name}, result)
+    return record("map", values, {"row": name}, result, broadcast_sides(name, operands))
 
 
 def kinds_of(name: str, operands: Sequence[Any]) -> list[TensorType | DType]:
@@ -112,7 +136,7 @@ def kinds_of(name: str, operands: Sequence[Any]) -> list[TensorType | DType]:
         elif is_number(operand):
             kinds.append(_number_dtype(operand))
         else:
-            kinds.append(type_of(source(name, operand)))
+            kinds.append(type_of(operand_of(name, operand)))
     return kinds
 
 
@@ -145,10 +169,11 @@ def check_row(name: str, dtype: DType) -> None:
 
 def convert(tensor: Any, dtype: DType, mode: str) -> Tensor:
     """The tensor in another dtype."""
-    kind = type_of(source("cast", tensor))
+    kind = type_of(operand_of("cast", tensor))
     if kind.dtype == dtype:
         return tensor
-    return record("map", [tensor], {"row": "cast", "mode": mode}, tensor_type(kind.shape, dtype))
+    result = tensor_type(kind.shape, dtype)
+    return record("map", [tensor], {"row": "cast", "mode": mode}, result, sides_of(tensor))
 
 
 def axes_of(name: str, tensor: Tensor, axis: Any) -> tuple[int, ...]:
@@ -176,33 +201,39 @@ def _kept(rank: int, axes: Sequence[int]) -> list[int]:
 
 def reduce(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """``sum``, ``max``, ``min`` or ``prod`` over some axes; over all of them where none is given."""
-    kind = type_of(source(name, tensor))
+    kind = type_of(operand_of(name, tensor))
     axes = axes_of(name, tensor, axis)
     with at_the_line():
         result = reduce_type(name, kind, axes, bool(keepdims))
         check_row(f"row_{name}", kind.dtype)
     if not axes:
         return tensor
-    if len(axes) > 1 and kind.rank - 1 in axes and kind.shape[-1] >= _LONG_ROW:
+    if len(axes) > 1 and kind.rank - 1 in axes and (kind.shape[-1] >= _LONG_ROW or kind.shape[-1] == DYNAMIC):
         # Rows first: they are many, and so many blocks.
         outer = tuple(axis for axis in axes if axis != kind.rank - 1)
         reduced = reduce(name, reduce(name, tensor, -1), outer)
         return rearrange(reduced, _kept(kind.rank, axes)) if keepdims else reduced
-    return record("reduce", [tensor], {"row": name, "axes": tuple(sorted(axes))}, result)
+    sides: list[Side] = [
+        1 if k in axes else side for k, side in enumerate(sides_of(tensor)) if keepdims or k not in axes
+    ]
+    return record("reduce", [tensor], {"row": name, "axes": tuple(sorted(axes))}, result, sides)
 
 
 def mean_of(tensor: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The mean over some axes; over all of them where none is given."""
-    kind = type_of(source("mean", tensor))
+    kind = type_of(operand_of("mean", tensor))
     if not kind.dtype.is_float:
         tensor = convert(tensor, FP32, "rint")
-    count = 1
-    for dim in axes_of("mean", tensor, axis):
-        count *= kind.shape[dim]
-    return elementwise("mul", reduce("sum", tensor, axis, keepdims), 1.0 / count if count else float("nan"))
+    total = reduce("sum", tensor, axis, keepdims)
+    count: Any = 1
+    for extent in made([sides_of(tensor)[dim] for dim in axes_of("mean", tensor, axis)]):
+        count = count * extent
+    if isinstance(count, Scalar):
+        return elementwise("div", total, cast(count, FP32))
+    return elementwise("mul", total, 1.0 / count if count else float("nan"))
 
 
-def rearrange(tensor: Any, dims: Sequence[int], shape: Sequence[int] | None = None) -> Tensor:
+def rearrange(tensor: Any, dims: Sequence[int], shape: Sequence[Side] | None = None) -> Tensor:
     """A tensor with its dimensions in another order.
 
     Args:
@@ -210,24 +241,27 @@ def rearrange(tensor: Any, dims: Sequence[int], shape: Sequence[int] | None = No
         dims: for each dimension of the result the tensor's, or -1 for a new one; left out are those of extent 1.
         shape: of the result; new dimensions have extent 1 where it is not given.
     """
-    kind = type_of(source("transpose", tensor))
-    extents = [1 if dim < 0 else kind.shape[dim] for dim in dims] if shape is None else list(shape)
-    return record("rearrange", [tensor], {"dims": tuple(dims)}, tensor_type(extents, kind.dtype))
+    kind, own = type_of(operand_of("transpose", tensor)), sides_of(tensor)
+    sides = [1 if dim < 0 else own[dim] for dim in dims] if shape is None else list(shape)
+    new = [s.make() for dim, s in zip(dims, sides, strict=True) if dim < 0 and isinstance(s, Extent)]
+    result = tensor_type(static_shape(sides), kind.dtype)
+    return record("rearrange", [tensor, *new], {"dims": tuple(dims)}, result, sides)
 
 
-def expand(tensor: Any, shape: Sequence[int]) -> Tensor:
+def expand(tensor: Any, shape: Sequence[Any]) -> Tensor:
     """A tensor broadcast to a shape.
 
     Raises:
         ShapeError: it does not broadcast to it.
     """
-    kind = type_of(source("expand", tensor))
+    kind, own = type_of(operand_of("expand", tensor)), sides_of(tensor)
+    goal = tuple(current("pl.expand").side(extent) for extent in indices(shape, "the shape of expand"))
     with at_the_line():
-        if len(shape) < kind.rank or broadcast("expand", [kind.shape, tuple(shape)]) != tuple(shape):
-            raise ShapeError("a tensor does not broadcast to this shape", found=list(kind.shape), expected=list(shape))
-    aligned = [None] * (len(shape) - kind.rank) + list(range(kind.rank))
+        if len(goal) < kind.rank or broadcast("expand", [own, goal]) != goal:
+            raise ShapeError("a tensor does not broadcast to this shape", found=list(own), expected=list(goal))
+    aligned = [None] * (len(goal) - kind.rank) + list(range(kind.rank))
     dims = [-1 if dim is None or kind.shape[dim] == 1 else dim for dim in aligned]
-    return rearrange(tensor, dims, shape)
+    return rearrange(tensor, dims, goal)
 
 
 def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = False, b_trans: bool = False) -> Tensor:
@@ -238,7 +272,7 @@ def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = F
         out_dtype: of the result; by default the operands' dtype, INT32 of INT8.
         a_trans, b_trans: whether an operand is taken transposed.
     """
-    left, right = type_of(source("matmul", lhs)), type_of(source("matmul", rhs))
+    left, right = type_of(operand_of("matmul", lhs)), type_of(operand_of("matmul", rhs))
     vectors = left.rank == 1, right.rank == 1
     if vectors[0]:
         lhs = rearrange(lhs, [-1, 0])
@@ -249,12 +283,13 @@ def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = F
     kinds = [_turned(type_of(t), turn) for t, turn in ((lhs, turned_lhs), (rhs, turned_rhs))]
     with at_the_line():
         result = product_type(*kinds)
+    sides = _product_sides(*(_swapped(sides_of(t), turn) for t, turn in ((lhs, turned_lhs), (rhs, turned_rhs))))
     attributes: dict[str, str | int | tuple[int, ...]] = {}
     if turned_lhs:
         attributes["a_trans"] = 1
     if turned_rhs:
         attributes["b_trans"] = 1
-    product: Tensor = record("product", [lhs, rhs], attributes, result)
+    product: Tensor = record("product", [lhs, rhs], attributes, result, sides)
     dtype = out_dtype or (left.dtype if left.dtype.is_float else result.dtype)
     product = convert(product, dtype, "rint")
     kept = [dim for dim in range(result.rank) if not (vectors[0] and dim == result.rank - 2)]
@@ -274,9 +309,28 @@ def _untransposed(tensor: Tensor, turned: bool) -> tuple[Tensor, bool]:
 
 
 def _turned(kind: TensorType, turn: bool) -> TensorType:
-    if not turn or kind.rank < 2:
-        return kind
-    return tensor_type((*kind.shape[:-2], kind.shape[-1], kind.shape[-2]), kind.dtype)
+    return tensor_type(_swapped(kind.shape, turn), kind.dtype)
+
+
+def _swapped(sides: tuple[Any, ...], turn: bool) -> tuple[Any, ...]:
+    if not turn or len(sides) < 2:
+        return sides
+    *batch, rows, columns = sides
+    return (*batch, columns, rows)
+
+
+def _product_sides(left: tuple[Side, ...], right: tuple[Side, ...]) -> tuple[Side, ...]:
+    """The extents of a product of matrices."""
+    with at_the_line():
+        if left[-1] != right[-2]:
+            raise ShapeError(
+                "the inner extents of a matrix product differ",
+                found=f"{list(left)} and {list(right)}",
+                expected="[..., M, K] and [..., K, N]",
+                hint="extents that are only known at run time are equal where they have one name",
+            )
+        batch = broadcast("matmul", [left[:-2], right[:-2]]) if len(left) > 2 or len(right) > 2 else ()
+    return (*batch, left[-2], right[-1])
 
 
 def assign(tensor: Tensor, value: Any) -> None:
@@ -287,8 +341,8 @@ def assign(tensor: Tensor, value: Any) -> None:
     """
     trace = current("an assignment")
     if isinstance(value, Tensor):
-        trace.settle(tensor, type_of(source("an assignment", value)))
-    kind = type_of(source("an assignment", tensor))
+        trace.settle(tensor, value)
+    kind, goal = type_of(operand_of("an assignment", tensor)), sides_of(tensor)
     if not isinstance(value, Tensor):
         if not isinstance(value, Scalar) and not is_number(value):
             raise TraceError(
@@ -297,23 +351,23 @@ def assign(tensor: Tensor, value: Any) -> None:
                 found=value if isinstance(value, Tile) else f"{type(value).__name__} {value!r}",
                 hint="write a tile with pl.store(tile, offsets, tensor)" if isinstance(value, Tile) else None,
             )
-        value = filled(kind.shape, kind.dtype, value)
-    given = type_of(value)
-    leading = given.shape[: max(0, given.rank - kind.rank)]
-    aligned = zip(reversed(given.shape), reversed(kind.shape), strict=False)
-    if any(extent != 1 for extent in leading) or any(extent not in (1, goal) for extent, goal in aligned):
+        value = filled(goal, kind.dtype, value)
+    given = sides_of(value)
+    leading = given[: max(0, len(given) - kind.rank)]
+    aligned = zip(reversed(given), reversed(goal), strict=False)
+    if any(extent != 1 for extent in leading) or any(extent not in (1, wanted) for extent, wanted in aligned):
         raise ShapeError(
             "a tensor is assigned values that broadcast to its shape",
             span=here(),
-            found=list(given.shape),
-            expected=list(kind.shape),
+            found=list(given),
+            expected=list(goal),
         )
     if leading:
-        value = rearrange(value, range(len(leading), given.rank))
+        value = rearrange(value, range(len(leading), len(given)))
     value = in_order(value)
     if _memory_of(value) is _memory_of(tensor):
         # A value, not the memory that it is written to: the two may overlap.
-        value = rearrange(value, range(kind.rank if leading else given.rank))
+        value = rearrange(value, range(kind.rank if leading else len(given)))
     trace.assign(value, tensor)
 
 
@@ -321,10 +375,10 @@ def _memory_of(tensor: Tensor) -> Tensor:
     return tensor if tensor.root is None else tensor.root
 
 
-def filled(shape: Sequence[int], dtype: DType, value: Any) -> Tensor:
+def filled(shape: Sequence[Side], dtype: DType, value: Any) -> Tensor:
     """A tensor of one value."""
-    scalar = scalar_of(value, dtype)
-    return record("fill", [scalar], {}, tensor_type(shape, dtype))
+    scalar, extents = scalar_of(value, dtype), [side.make() for side in shape if isinstance(side, Extent)]
+    return record("fill", [scalar, *extents], {}, tensor_type(static_shape(shape), dtype), shape)
 
 
 # Row of a tile and a scalar -> the row of two tiles.
@@ -367,8 +421,7 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
     if name == "rdivs":
         return elementwise("div", operands[1], operands[0])
     if name in ("row_expand", "col_expand"):
-        target = source(name, operands[0])
-        return expand(operands[1], type_of(target).shape)
+        return expand(operands[1], made(sides_of(operand_of(name, operands[0]))))
     if rest.startswith("expand_"):
         spread = rest.removeprefix("expand_")
         return elementwise(EXPANDED[spread], *operands)
@@ -388,7 +441,7 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
 
 def transposed(tensor: Any) -> Tensor:
     """A tensor with its last two dimensions exchanged; one of a single dimension as it is."""
-    rank = type_of(source("transpose", tensor)).rank
+    rank = type_of(operand_of("transpose", tensor)).rank
     return tensor if rank < 2 else permuted(tensor, [*range(rank - 2), rank - 1, rank - 2])
 
 

@@ -7,7 +7,16 @@ from typing import Any
 from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.rules.tensors import map_type, select_type
 from pypto_jit.errors import TraceError
-from pypto_jit.language.expressions import at_the_line, check_row, kinds_of, record, scalar_of, source, type_of
+from pypto_jit.language.expressions import (
+    at_the_line,
+    broadcast_sides,
+    check_row,
+    kinds_of,
+    operand_of,
+    record,
+    scalar_of,
+    type_of,
+)
 from pypto_jit.language.tracing import here
 from pypto_jit.language.values import Tensor
 
@@ -23,7 +32,7 @@ def compared(mode: str, *operands: Any) -> Tensor:
         result = map_type(BY_NAME["cmp"], kinds)
         check_row("sel", result.dtype)
     values = [operand if isinstance(operand, Tensor) else scalar_of(operand, result.dtype) for operand in operands]
-    return record("map", values, {"row": "cmp", "mode": mode}, result)
+    return record("map", values, {"row": "cmp", "mode": mode}, result, broadcast_sides("cmp", operands))
 
 
 def where(mask: Any, held: Any, other: Any) -> Tensor:
@@ -39,9 +48,9 @@ def where(mask: Any, held: Any, other: Any) -> Tensor:
             found=mask,
             hint="tensors are compared by pl.cmp(x, y, 'eq') and 'ne', not by == and !=",
         )
-    kinds = [type_of(source("where", mask)), *kinds_of("where", (held, other))]
+    kinds = [type_of(operand_of("where", mask)), *kinds_of("where", (held, other))]
     with at_the_line():
         result = select_type(kinds)
         check_row("sel", result.dtype)
     values = [value if isinstance(value, Tensor) else scalar_of(value, result.dtype) for value in (held, other)]
-    return record("select", [mask, *values], {}, result)
+    return record("select", [mask, *values], {}, result, broadcast_sides("where", [mask, held, other]))

@@ -9,7 +9,7 @@ from typing import Any
 
 from pypto_jit.dtypes import BF16, FP16, FP32
 from pypto_jit.language import expressions, selection
-from pypto_jit.language.expressions import convert, elementwise, mean_of, reduce, source
+from pypto_jit.language.expressions import convert, elementwise, mean_of, operand_of, reduce
 from pypto_jit.language.signatures import checked
 from pypto_jit.language.values import Tensor
 
@@ -37,7 +37,7 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 def _wide(x: Any) -> tuple[Any, Any]:
     """A tensor in FP32, and the dtype that it had."""
-    dtype = source("a normalization", x).dtype
+    dtype = operand_of("a normalization", x).dtype
     return (convert(x, FP32, "rint") if dtype in (FP16, BF16) else x), dtype
 
 
@@ -106,8 +106,8 @@ def where(mask: Any, x: Any, y: Any) -> Tensor:
 @checked
 def full_like(x: Any, value: Any) -> Tensor:
     """A tensor of the shape and dtype of another one, of one value."""
-    kind = expressions.type_of(source("full_like", x))
-    return expressions.filled(kind.shape, kind.dtype, value)
+    tensor = operand_of("full_like", x)
+    return expressions.filled(expressions.sides_of(tensor), tensor.dtype, value)
 
 
 @checked

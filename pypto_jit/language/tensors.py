@@ -13,6 +13,7 @@ from typing import Any
 from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.dtypes import ALL, DType
 from pypto_jit.errors import BoundsError, DTypeError, ShapeError, TraceError
+from pypto_jit.language.extents import Extent
 from pypto_jit.language.indices import index, indices, integer, static
 from pypto_jit.language.scalars import Scalar, as_number, fold, is_number
 from pypto_jit.language.signatures import checked
@@ -258,12 +259,7 @@ def _side(x: Tensor, axis: int, entry: slice) -> tuple[Any, int, Any]:
         end = trace.extent(x, axis)
     extent = trace.distance(start, end)
     if extent is None:
-        raise ShapeError(
-            "the extent of a slice is static",
-            span=here(),
-            found="one that is only known when the kernel runs",
-            hint="pl.slice(x, shape, offset, valid_shape=...) takes the largest extent and the run-time one",
-        )
+        return start, DYNAMIC, end - start
     if extent < 0:
         raise BoundsError("a slice ends before it starts", span=here(), found=f"{entry.start}:{entry.stop}")
     if entry.stop is None and x.valid is not None:
@@ -276,7 +272,16 @@ def reshape_tensor(x: Tensor, shape: Any) -> Tensor:
     """A tensor in another shape: a view; a copy of one whose dimensions are in another order."""
     from pypto_jit.language.expressions import in_order
 
-    return current("pl.reshape").reshape(in_order(x), static(shape, "the shape of reshape"))
+    trace = current("pl.reshape")
+    sides = [trace.side(extent) for extent in indices(shape, "the shape of reshape")]
+    if any(isinstance(side, Extent) for side in sides[1:]):
+        raise ShapeError(
+            "only the first extent of reshape may be one that is only known at run time",
+            span=here(),
+            found=sides,
+            hint="the others have to be numbers while compiling",
+        )
+    return trace.reshape(in_order(x), sides)
 
 
 def transpose_tensor(x: Tensor, axis1: Any, axis2: Any) -> Tensor:

@@ -18,6 +18,7 @@ from pypto_jit.targets import Target
 if TYPE_CHECKING:
     from pypto_jit.dialects.types import TensorType
     from pypto_jit.language.expressions import Expression
+    from pypto_jit.language.extents import Side
     from pypto_jit.language.scalars import Scalar
     from pypto_jit.language.values import Tensor, Tile
 
@@ -106,6 +107,14 @@ class Trace(ABC):
         """The extent of a tensor that is only known at run time."""
 
     @abstractmethod
+    def extents(self, tensor: Tensor) -> tuple[Side, ...]:
+        """The extents of a tensor; of a view that ends before its shape does, those within it."""
+
+    @abstractmethod
+    def side(self, value: int | Scalar) -> Side:
+        """An extent that is given as a number or a traced scalar."""
+
+    @abstractmethod
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
         """The static shape of a tensor, with `DYNAMIC` where it is only known at run time."""
 
@@ -171,8 +180,8 @@ class Trace(ABC):
         """The view of a tensor with its dimensions in another order."""
 
     @abstractmethod
-    def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
-        """The view of a contiguous tensor in another shape."""
+    def reshape(self, tensor: Tensor, shape: Sequence[Side]) -> Tensor:
+        """The view of a contiguous tensor in another shape, of which all but the first extent are numbers."""
 
     # Tensor-level work
 
@@ -183,16 +192,29 @@ class Trace(ABC):
         operands: Sequence[Tensor | Scalar],
         attributes: Mapping[str, str | int | tuple[int, ...]],
         result: TensorType,
+        sides: Sequence[Side] | None = None,
     ) -> Expression:
-        """Record a tensor-level operation: ``map``, ``reduce``, ``product``, ``fill`` or ``rearrange``."""
+        """Record a tensor-level operation: ``map``, ``reduce``, ``product``, ``fill`` or ``rearrange``.
+
+        Args:
+            operation: which.
+            operands: tensors and scalars.
+            attributes: of the operation.
+            result: its type.
+            sides: its extents, where some are only known when the kernel runs.
+        """
 
     @abstractmethod
     def assign(self, value: Tensor, tensor: Tensor) -> None:
         """Record that a tensor in memory is given the values of another one, which broadcast to it."""
 
     @abstractmethod
-    def settle(self, tensor: Tensor, kind: TensorType) -> None:
-        """Give an output that the call leaves out its type, if it has none yet."""
+    def settle(self, tensor: Tensor, value: Tensor) -> None:
+        """Give an output that the call leaves out the type of what is assigned to all of it, if it has none yet.
+
+        Raises:
+            ShapeError: an extent that no argument tells.
+        """
 
     @abstractmethod
     def permutation(self, tensor: Tensor) -> tuple[Tensor, tuple[int, ...]] | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.locations import span_of
 from pypto_jit.dialects.types import (
+    DIMS,
     DYNAMIC,
     PointerType,
     TensorType,
@@ -20,7 +21,7 @@ from pypto_jit.errors import AssemblyError
 from pypto_jit.lowering.attributes import KERNEL, TENSOR, described_arguments, parameters, text
 from pypto_jit.lowering.chains import root_of
 from pypto_jit.lowering.tree import constant, is_flagged
-from pypto_jit.signature import DynVar, ParamInfo, ScalarSpec, TensorSpec
+from pypto_jit.signature import DynVar, ParamInfo, ScalarSpec, TensorSpec, parse_dimension
 
 _TRACED = frozenset({"func.return", "scf.for", "scf.while", "scf.if", "scf.yield", "scf.condition"})
 
@@ -55,6 +56,7 @@ def traced_interface(module: ir.Module) -> tuple[ParamInfo, ...]:
     loaded = _uses(found[0], _READ) | _accesses(found[0], "read")
     stored = _uses(found[0], _WRITTEN) | _accesses(found[0], "write")
     infos = []
+    dims = _named_extents(found[0], names, block.arguments)
     for name, argument in zip(names, block.arguments, strict=True):
         kind = parse_type(str(argument.type))
         if kind is None:
@@ -62,9 +64,42 @@ def traced_interface(module: ir.Module) -> tuple[ParamInfo, ...]:
             continue
         if not isinstance(kind, TensorType):
             raise AssemblyError(f"'{name}' is no tensor", span=span_of(found[0].location), found=str(argument.type))
-        spec = TensorSpec(kind.shape, kind.dtype, kind.strides, _own_names(name, kind.shape))
+        spec = TensorSpec(kind.shape, kind.dtype, kind.strides, dims[name])
         infos.append(ParamInfo(name, _direction(argument in loaded, argument in stored), spec))
     return tuple(infos)
+
+
+def _named_extents(
+    function: ir.Operation, names: Sequence[str], arguments: Sequence[ir.Value]
+) -> dict[str, tuple[DynVar | None, ...]]:
+    """The names of the extents of each argument: those that the function says, or names of their own.
+
+    Raises:
+        AssemblyError: it says something else than the name of each unknown extent.
+    """
+    kinds = [parse_type(str(argument.type)) for argument in arguments]
+    shapes = [kind.shape if isinstance(kind, TensorType) else () for kind in kinds]
+    if DIMS not in function.attributes:
+        return {name: _own_names(name, shape) for name, shape in zip(names, shapes, strict=True)}
+    attribute = function.attributes[DIMS]
+    try:
+        said = [[ir.StringAttr(each).value for each in ir.ArrayAttr(one)] for one in ir.ArrayAttr(attribute)]
+    except ValueError:
+        said = []
+    dims = [tuple(parse_dimension(text) for text in each) for each in said]
+    if len(dims) != len(shapes) or any(not _fits(each, shape) for each, shape in zip(dims, shapes, strict=True)):
+        raise AssemblyError(
+            f"{DIMS} names the extents of each argument that are only known at run time",
+            span=span_of(function.location),
+            found=str(attribute),
+            expected='such as [["M", ""], []], where all extents of the second argument are known',
+        )
+    return {name: each if any(each) else () for name, each in zip(names, dims, strict=True)}
+
+
+def _fits(dims: Sequence[DynVar | None], shape: Sequence[int]) -> bool:
+    unknown = [extent == DYNAMIC for extent in shape]
+    return [dim is not None for dim in dims] == unknown if dims else not any(unknown)
 
 
 def _own_names(name: str, shape: Sequence[int]) -> tuple[DynVar | None, ...]:

@@ -194,16 +194,18 @@ def test_what_is_wrong_is_said(wrong, error, message):
     assert message in str(raised.value)
 
 
-def test_the_extent_of_a_slice_is_static():
-    def kernel(x, out):
-        for k in pl.range(4):
-            pl.load(x[0:k], [0, 0], [1, 16])
-        pl.store(pl.load(x, [0, 0], [16, 16]), [0, 0], out)
+@pypto.jit
+def last_rows(x: pl.Tensor, at: pl.Scalar[pl.INDEX], out: pl.Out[pl.Tensor]):
+    for k in pl.range(1, 5):
+        pl.store(pl.load(x[0:k], [k - at, 0], [1, 16]), [k - 1, 0], out)
 
-    with pytest.raises(ShapeError) as raised:
-        lines(kernel, spec(16, 16), spec(16, 16))
-    assert "the extent of a slice is static" in str(raised.value)
-    assert "valid_shape" in str(raised.value)
+
+def test_a_slice_may_end_where_a_loop_says():
+    x = torch.randn(4, 16)
+    assert torch.equal(last_rows(x, 1, torch.zeros(4, 16)), x)
+    with pytest.raises(BoundsError) as raised:
+        last_rows(x, 0, torch.zeros(4, 16))
+    assert "a load reads outside of its tensor" in str(raised.value)
 
 
 def test_a_box_that_leaves_its_slice_is_found_at_its_line():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy
@@ -12,7 +12,7 @@ from pypto_jit.dialects.interpreter.arithmetic import ELEMENTWISE, REDUCTIONS, c
 from pypto_jit.dialects.interpreter.predicates import COMPARE
 from pypto_jit.dialects.interpreter.rounding import convert
 from pypto_jit.dialects.interpreter.tiles import Array
-from pypto_jit.dialects.types import TensorType, parse_type
+from pypto_jit.dialects.types import DYNAMIC, TensorType, parse_type
 from pypto_jit.dtypes import DType
 
 _Values = list[Any]
@@ -73,7 +73,7 @@ def _select(operation: ir.Operation, operands: list[int], results: list[int]) ->
             for value, known in zip(given, dtypes[1:], strict=True)
         ]
         selected = numpy.where(mask != mask_dtype.numpy.type(0), *chosen)
-        values[results[0]] = numpy.broadcast_to(selected, kind.shape).astype(kind.dtype.numpy)
+        values[results[0]] = numpy.array(selected).astype(kind.dtype.numpy)
 
     return run
 
@@ -81,10 +81,13 @@ def _select(operation: ir.Operation, operands: list[int], results: list[int]) ->
 def _reduce(operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:
     kind, function = _result(operation), REDUCTIONS[_text(operation, "row")]
     axes = tuple(ir.DenseI64ArrayAttr(operation.attributes["axes"]))
+    source_kind = parse_type(str(operation.operands[0].type))
+    keeps = isinstance(source_kind, TensorType) and source_kind.rank == kind.rank
 
     def run(values: _Values) -> None:
-        reduced = function(values[operands[0]], axes)
-        values[results[0]] = narrowed(reduced, kind.dtype).reshape(kind.shape)
+        source = values[operands[0]]
+        kept = [1 if k in axes else extent for k, extent in enumerate(source.shape) if keeps or k not in axes]
+        values[results[0]] = narrowed(function(source, axes), kind.dtype).reshape(kept)
 
     return run
 
@@ -107,18 +110,24 @@ def _product(operation: ir.Operation, operands: list[int], results: list[int]) -
 def _fill(operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:
     kind = _result(operation)
 
+    scalar, *extents = operands
+
     def run(values: _Values) -> None:
-        values[results[0]] = numpy.full(kind.shape, scalar_array(values[operands[0]], kind.dtype))
+        shape = _filled_in(kind.shape, [values[slot] for slot in extents])
+        values[results[0]] = numpy.full(shape, scalar_array(values[scalar], kind.dtype))
 
     return run
 
 
 def _rearrange(operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:
-    shape = _result(operation).shape
+    sides = _result(operation).shape
     dims = tuple(ir.DenseI64ArrayAttr(operation.attributes["dims"]))
+    of, *extents = operands
 
     def run(values: _Values) -> None:
-        source = values[operands[0]]
+        source = values[of]
+        new = iter(_filled_in([s for s, d in zip(sides, dims, strict=True) if d < 0], [values[k] for k in extents]))
+        shape = [next(new) if dim < 0 else source.shape[dim] for dim in dims]
         kept = [dim for dim in dims if dim >= 0]
         dropped = [dim for dim in range(source.ndim) if dim not in kept]
         array = source.transpose(kept + dropped).reshape([source.shape[dim] for dim in kept])
@@ -127,6 +136,12 @@ def _rearrange(operation: ir.Operation, operands: list[int], results: list[int])
         values[results[0]] = numpy.broadcast_to(numpy.expand_dims(array, places), shape).copy()
 
     return run
+
+
+def _filled_in(sides: Iterable[int], extents: Iterable[int]) -> list[int]:
+    """A shape whose unknown extents are given in order."""
+    given = iter(extents)
+    return [next(given) if side == DYNAMIC else side for side in sides]
 
 
 def _assign(operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:

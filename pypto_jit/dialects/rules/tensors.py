@@ -7,7 +7,8 @@ broadcast as in NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 from pypto_jit.dialects.operators import Operator
 from pypto_jit.dialects.types import TensorType, row_major_strides
@@ -23,8 +24,12 @@ def tensor_type(shape: Sequence[int], dtype: DType) -> TensorType:
     return TensorType(tuple(shape), dtype, row_major_strides(tuple(shape)))
 
 
-def broadcast(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def broadcast(name: str, shapes: Sequence[tuple[Hashable, ...]]) -> tuple[Any, ...]:
     """The shape that operands of these shapes broadcast to.
+
+    Args:
+        name: of the operation.
+        shapes: of numbers, or of whatever stands for an extent that is only known at run time.
 
     Raises:
         ShapeError: they do not.
@@ -35,10 +40,12 @@ def broadcast(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         extents = {shape[position] for shape in shapes if len(shape) >= -position}
         wide = extents - {1}
         if len(wide) > 1:
+            known = all(isinstance(extent, int) for extent in wide)
             raise ShapeError(
                 f"the operands of {name} do not broadcast",
                 found=" and ".join(str(list(shape)) for shape in shapes),
                 expected="extents that are equal, or 1, from the last dimension on",
+                hint=None if known else "extents that are only known at run time are equal where they have one name",
             )
         result.append(wide.pop() if wide else 1)
     return tuple(result)

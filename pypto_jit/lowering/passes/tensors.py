@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.errors import TraceError
 from pypto_jit.lowering.attributes import symbol, text
 from pypto_jit.lowering.emitter import Emitter, anchor
@@ -18,6 +19,7 @@ from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.passes.blocks import PARALLEL
 from pypto_jit.lowering.passes.outline import TASK
 from pypto_jit.lowering.slices import Program
+from pypto_jit.lowering.tensors.extents import index_of
 from pypto_jit.lowering.tensors.graph import VALUES, Kernel, find_kernels
 from pypto_jit.lowering.tensors.writer import TileWriter
 from pypto_jit.lowering.tree import Node
@@ -75,7 +77,9 @@ class _Function:
                 expected="one product or reduction at a time, from tensors in memory",
                 hint="create a tensor before the task and assign to it, or compute this outside of the task",
             )
-        memory = writer.emitter.value("pypto.create_tensor", (), kind)
+        sides = zip(kernel.extents, kind.shape, strict=True)
+        extents = [writer.value(index_of(extent, writer)) for extent, side in sides if side == DYNAMIC]
+        memory = writer.emitter.value("pypto.create_tensor", extents, kind)
         value = kernel.value
         for other in self._kernels:
             other.plan.place(value, memory)
@@ -86,13 +90,14 @@ class _Function:
     def _blocks(self, writer: TileWriter, kernel: Kernel, number: int) -> Iterator[ir.Value]:
         """The loop over a kernel's blocks."""
         attributes: dict[str, ir.Attribute] = {}
+        blocks = kernel.plan.count_blocks(writer)
         if self._as_tasks and _task_of(kernel.place) is None:
             name = f"{self._name}_{number}"
             writer.emitter.emit("pypto.submit", (), [writer.types.index])
             attributes[TASK] = ir.StringAttr.get(name)
         elif kernel.place.body is self._program.body:
             attributes[PARALLEL] = ir.UnitAttr.get()
-        with writer.loop(0, kernel.plan.blocks, 1, attributes=attributes) as loop:
+        with writer.loop(0, blocks, 1, attributes=attributes) as loop:
             yield loop.index
 
 

@@ -112,7 +112,7 @@ class _Resolution:
     def _compose(self, node: Node, view: View) -> _Form:
         source = self._form(view.source)
         if view.kind == "reshape":
-            return self._reshape(node, source)
+            return self._reshape(node, source, view.numbers)
         offsets, limits = list(source.offsets), list(source.limits)
         for axis, offset, extent in zip(source.axes, view.offsets, view.extents, strict=False):
             whole = self._limit(source, axis)
@@ -122,11 +122,15 @@ class _Resolution:
                 limits[axis] = extent
         return _Form(source.root, source.shape, offsets, [source.axes[axis] for axis in view.axes], limits)
 
+    def _new(self, value: ir.Value) -> ir.Value:
+        """What a value has been replaced by."""
+        return self._replaced.get(value, value)
+
     def _limit(self, form: _Form, axis: int) -> ir.Value:
         """How much a view shows of a dimension."""
         limit = form.limits[axis]
         if limit is not None:
-            return self._replaced.get(limit, limit)
+            return self._new(limit)
         return self._extent(form.root, axis) if form.shape is None else self._emitter.index(form.shape[axis - 1])
 
     def _within(self, offset: ir.Value, size: ir.Value, extent: ir.Value, message: str) -> ir.Value:
@@ -165,7 +169,7 @@ class _Resolution:
             for k, (index, axis) in enumerate(zip(indices, form.axes, strict=True))
         ]
 
-    def _reshape(self, node: Node, source: _Form) -> _Form:
+    def _reshape(self, node: Node, source: _Form, extents: Sequence[ir.Value]) -> _Form:
         linear: ir.Value | None = None
         for offset, stride in zip(source.offsets, self._strides(source), strict=True):
             if offset is None:
@@ -180,7 +184,9 @@ class _Resolution:
             linear = self._sum(linear, self._emitter.arith("muli", offset, self._emitter.index(stride)))
         shape = self._types.tensor(node.results[0]).shape
         rest = [None] * len(shape)
-        return _Form(source.root, shape, [linear, *rest], list(range(1, len(shape) + 1)), [None, *rest])
+        given = iter(extents)
+        limits = [self._new(next(given)) if extent == DYNAMIC else None for extent in shape]
+        return _Form(source.root, shape, [linear, *rest], list(range(1, len(shape) + 1)), [None, *limits])
 
     def _strides(self, form: _Form) -> tuple[int, ...]:
         if form.shape is None:
@@ -254,7 +260,7 @@ class _Resolution:
         extent = self._stored.of(node)[1 if last else 0]
         size = None
         for factor in extent.factors:
-            value = self._replaced.get(factor, factor)
+            value = self._new(factor)
             size = value if size is None else emitter.arith("muli", size, value)
         if size is None:
             size = emitter.index(extent.constant)
@@ -351,10 +357,8 @@ class _Resolution:
         assert view is not None
         if view.kind == "slice":
             extent = view.extents[view.axes[number(node.op, "axis") or 0]]
-        elif form.shape is not None:
-            extent = self._emitter.index(form.shape[axis - 1])
         else:
-            extent = self._extent(form.root, axis)
+            extent = self._limit(form, axis)
         self._replaced[node.results[0]] = extent
         node.results[0].replace_all_uses_with(extent)
         self._erased.append(node.op)

@@ -6,11 +6,10 @@ over pieces of the row, and what is written takes a last one.
 
 from __future__ import annotations
 
-from math import prod
-
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
+from pypto_jit.lowering.tensors.extents import index_of
 from pypto_jit.lowering.tensors.terms import Layout, Term
 from pypto_jit.lowering.tensors.tiling import Tiling, choose
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
@@ -24,7 +23,6 @@ class RowKernel:
     """One kernel, as blocks that are independent of each other.
 
     Attributes:
-        blocks: how many there are.
         tiling: its tiles.
     """
 
@@ -35,27 +33,36 @@ class RowKernel:
         self._pieces = tiling is None
         self.tiling: Tiling = tiling or _must(choose(layout, target, whole_rows=False))
         self._outer = [axis for axis in layout.rows if axis not in self.tiling.group]
-        self._counts = [layout.extents[axis] for axis in self._outer]
-        group = self.tiling.group
-        if group:
-            self._counts.append(-(-layout.extents[group[0]] // self.tiling.size))
-        self._columns = 1 if layout.column is None else layout.extents[layout.column]
-        if not self._pieces:
-            self._counts.append(-(-self._columns // self.tiling.columns))
-        self.blocks = prod(self._counts)
+        self._extents: list[Index] = []
+        self._counts: list[Index] = []
 
     def place(self, value: ir.Value, memory: ir.Value) -> None:
         """Read a value that is computed elsewhere from memory."""
         self._layout.place(value, memory)
 
+    def count_blocks(self, writer: TileWriter) -> Index:
+        """How many blocks there are."""
+        self._extents = [index_of(extent, writer) for extent in self._layout.extents]
+        self._counts = [self._extents[axis] for axis in self._outer]
+        group = self.tiling.group
+        if group:
+            self._counts.append(writer.pieces(self._extents[group[0]], self.tiling.size))
+        if not self._pieces:
+            self._counts.append(writer.pieces(self._columns, self.tiling.columns))
+        return writer.product(self._counts)
+
+    @property
+    def _columns(self) -> Index:
+        return 1 if self._layout.column is None else self._extents[self._layout.column]
+
     def write_block(self, writer: TileWriter, number: Index, destination: ir.Value) -> None:
-        """Write one block."""
+        """Write one block; the blocks have been counted."""
         tiling = self.tiling
         digits = writer.digits(number, self._counts)
         places: dict[int, Place] = {axis: Place(digits.pop(0), 1) for axis in self._outer}
         rows: Index = 1
         for k, axis in enumerate(tiling.group):
-            extent = self._layout.extents[axis]
+            extent = self._extents[axis]
             if k:
                 places[axis] = Place(0, extent)
                 rows = writer.multiply(rows, extent)
@@ -78,7 +85,7 @@ class _Block:
         tiling: Tiling,
         places: dict[int, Place],
         rows: Index,
-        columns: int,
+        columns: Index,
     ) -> None:
         self._writer = writer
         self._layout = layout

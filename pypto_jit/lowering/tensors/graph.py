@@ -13,6 +13,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.errors import InternalError
 from pypto_jit.lowering.slices import Program
 from pypto_jit.lowering.tensors.elementwise import RowKernel
+from pypto_jit.lowering.tensors.extents import Extent, Extents
 from pypto_jit.lowering.tensors.products import ProductKernel
 from pypto_jit.lowering.tensors.reductions import ColumnKernel
 from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, lay_out
@@ -40,6 +41,7 @@ class Kernel:
         layout: what it computes.
         plan: how.
         destination: the tensor in memory that it writes; None where one has to be made for its root's value.
+        extents: of the value.
     """
 
     place: Node
@@ -47,6 +49,7 @@ class Kernel:
     layout: Layout
     plan: Plan
     destination: ir.Value | None
+    extents: tuple[Extent, ...]
 
 
 def find_kernels(program: Program, types: TypeTable, target: Target) -> list[Kernel]:
@@ -54,12 +57,12 @@ def find_kernels(program: Program, types: TypeTable, target: Target) -> list[Ker
     return _Search(program, types, target).kernels()
 
 
-def _plan(layout: Layout, types: TypeTable, target: Target) -> Plan:
+def _plan(layout: Layout, types: TypeTable, extents: Extents, target: Target) -> Plan:
     products = layout.of_kind("product")
     if products and layout.reduced:
         raise CannotFuseError(products[0].value)
     if products:
-        return ProductKernel(layout, types, target)
+        return ProductKernel(layout, types, extents, target)
     return ColumnKernel(layout, target) if layout.reduced else RowKernel(layout, target)
 
 
@@ -68,6 +71,7 @@ class _Search:
         self._program = program
         self._types = types
         self._target = target
+        self._extents = Extents(program, types)
         self._assigns = [node for node in program.nodes if node.name == "pypto.assign"]
         # What is viewed, or read element by element or tile by tile, is memory.
         self._in_memory = {
@@ -115,9 +119,16 @@ class _Search:
             own = destination is None and inner == value
             return self._program.maker[inner] if own else self._maker(inner)
 
-        shape = self._types.tensor(value if destination is None else destination).shape
-        layout = lay_out(value, shape, maker, self._types)
-        return Kernel(place, value, layout, _plan(layout, self._types, self._target), destination)
+        shape = self._extents.shape(value if destination is None else destination)
+        layout = lay_out(value, shape, maker, self._types, self._extents)
+        return Kernel(
+            place,
+            value,
+            layout,
+            _plan(layout, self._types, self._extents, self._target),
+            destination,
+            self._extents.shape(value),
+        )
 
     def _used_twice(self, kernels: list[Kernel]) -> set[ir.Value]:
         """Values that several kernels would compute, and that cost more than to keep them."""

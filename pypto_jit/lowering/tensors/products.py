@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TensorType
 from pypto_jit.dtypes import BF16, FP16, FP32, DType
 from pypto_jit.lowering.attributes import number, text
 from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
+from pypto_jit.lowering.tensors.extents import Extents, estimated, index_of
 from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, Term
 from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES, FILL, Tiling, live_tiles, turned_axis
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
@@ -23,7 +22,6 @@ class ProductKernel:
     """One kernel around a matrix product.
 
     Attributes:
-        blocks: how many independent blocks it has.
         tiling: the tiles of its result.
         depth: of the pieces of K.
 
@@ -31,7 +29,7 @@ class ProductKernel:
         CannotFuseError: what follows the product needs whole rows, which do not fit on chip.
     """
 
-    def __init__(self, layout: Layout, types: TypeTable, target: Target) -> None:
+    def __init__(self, layout: Layout, types: TypeTable, extents: Extents, target: Target) -> None:
         self._layout = layout
         self._term: Term = layout.of_kind("product")[0]
         node = self._term.node
@@ -39,11 +37,23 @@ class ProductKernel:
         self._operands = list(node.operands)
         self._types = [types.tensor(value) for value in self._operands]
         self._turned = [bool(number(node.op, name)) for name in ("a_trans", "b_trans")]
-        *self._batch, self._rows, self._columns = self._term.type.shape
-        self._depth = self._types[0].shape[-2 if self._turned[0] else -1]
+        depth = extents.of(node.operands[0], self._types[0].rank - (2 if self._turned[0] else 1))
+        self._sides = [*extents.shape(self._term.value), depth]
+        *_, self._rows, self._columns, self._depth = map(estimated, self._sides)
+        if not self._is_all(layout) and not all(isinstance(side, int) for side in self._sides):
+            # The cores hand blocks over through a memory of a size that is known.
+            raise CannotFuseError(self._term.value)
         self.depth, self.tiling = self._choose(target)
-        self._counts = [*self._batch, -(-self._rows // self.tiling.rows), -(-self._columns // self.tiling.columns)]
-        self.blocks = prod(self._counts)
+        self._extents: list[Index] = []
+        self._counts: list[Index] = []
+
+    def count_blocks(self, writer: TileWriter) -> Index:
+        """How many independent blocks there are."""
+        self._extents = [index_of(side, writer) for side in self._sides]
+        *batch, rows, columns, _ = self._extents
+        sizes = writer.pieces(rows, self.tiling.rows), writer.pieces(columns, self.tiling.columns)
+        self._counts = [*batch, *sizes]
+        return writer.product(self._counts)
 
     def _choose(self, target: Target) -> tuple[int, Tiling]:
         layout, size = self._layout, self._types[0].dtype.bytes
@@ -88,12 +98,12 @@ class ProductKernel:
         self._operands = [memory if operand == value else operand for operand in self._operands]
 
     def write_block(self, writer: TileWriter, number: Index, destination: ir.Value) -> None:
-        """Write one block."""
+        """Write one block; the blocks have been counted."""
         tiling, layout = self.tiling, self._layout
         *batch, i, j = writer.digits(number, self._counts)
         row, column = writer.multiply(i, tiling.rows), writer.multiply(j, tiling.columns)
-        rows = writer.part(row, tiling.rows, self._rows)
-        columns = writer.part(column, tiling.columns, self._columns)
+        rows = writer.part(row, tiling.rows, self._extents[-3])
+        columns = writer.part(column, tiling.columns, self._extents[-2])
         places = self._places(batch, Place(row, rows), Place(column, columns))
         product = self._product(writer, batch, places, (row, rows), (column, columns))
         evaluation = Evaluation(writer, layout, tiling, places, rows, columns)
@@ -116,16 +126,18 @@ class ProductKernel:
         rows: tuple[Index, Index],
         columns: tuple[Index, Index],
     ) -> ir.Value:
+        whole = self._extents[-1]
+
         def operands(k: Index) -> list[ir.Value]:
-            depth = (k, writer.part(k, self.depth, self._depth))
+            depth = (k, writer.part(k, self.depth, whole))
             shapes = (self.tiling.rows, self.depth), (self.depth, self.tiling.columns)
             boxes = (rows, depth), (depth, columns)
             return [self._load(writer, which, batch, shapes[which], boxes[which]) for which in (0, 1)]
 
         first = writer.operator("matmul", *operands(0))
-        if self.depth >= self._depth:
+        if isinstance(whole, int) and self.depth >= whole:
             return first
-        with writer.loop(self.depth, self._depth, self.depth, [first]) as loop:
+        with writer.loop(self.depth, whole, self.depth, [first]) as loop:
             loop.yielded[0] = writer.operator("matmul_acc", loop.carried[0], *operands(loop.index))
         return loop.results[0]
 

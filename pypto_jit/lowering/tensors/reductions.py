@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.tensors.elementwise import COMBINE
 from pypto_jit.lowering.tensors.evaluation import Evaluation, Place, computing_dtype
+from pypto_jit.lowering.tensors.extents import index_of
 from pypto_jit.lowering.tensors.terms import Layout
 from pypto_jit.lowering.tensors.tiling import Tiling, choose
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
@@ -18,7 +17,6 @@ class ColumnKernel:
     """One kernel whose root is a reduction along rows of its tiles.
 
     Attributes:
-        blocks: how many independent blocks it has.
         tiling: its tiles.
     """
 
@@ -29,30 +27,38 @@ class ColumnKernel:
         self.tiling: Tiling = tiling
         self._outer = [axis for axis in layout.rows if axis not in layout.reduced]
         self._inner = [axis for axis in layout.reduced if axis not in (*tiling.group, layout.column)]
-        self._columns = 1 if layout.column is None else layout.extents[layout.column]
-        pieces = -(-self._columns // tiling.columns)
-        reduces_columns = layout.column in layout.reduced
-        self._counts = [layout.extents[axis] for axis in self._outer] + [1 if reduces_columns else pieces]
-        self._steps = [layout.extents[axis] for axis in self._inner]
-        self._steps += [-(-layout.extents[axis] // tiling.size) for axis in tiling.group]
-        self._steps += [pieces if reduces_columns else 1]
+        self._extents: list[Index] = []
+        self._counts: list[Index] = []
+        self._steps: list[Index] = []
         node = layout.root.node
         assert node is not None
         self._row = text(node.op, "row") or ""
-        self.blocks = prod(self._counts)
+
+    def count_blocks(self, writer: TileWriter) -> Index:
+        """How many independent blocks there are."""
+        layout, tiling = self._layout, self.tiling
+        extents = self._extents = [index_of(extent, writer) for extent in layout.extents]
+        pieces = 1 if layout.column is None else writer.pieces(extents[layout.column], tiling.columns)
+        reduces_columns = layout.column in layout.reduced
+        self._counts = [extents[axis] for axis in self._outer] + [1 if reduces_columns else pieces]
+        self._steps = [extents[axis] for axis in self._inner]
+        self._steps += [writer.pieces(extents[axis], tiling.size) for axis in tiling.group]
+        self._steps += [pieces if reduces_columns else 1]
+        return writer.product(self._counts)
 
     def place(self, value: ir.Value, memory: ir.Value) -> None:
         """Read a value that is computed elsewhere from memory."""
         self._layout.place(value, memory)
 
     def write_block(self, writer: TileWriter, number: Index, destination: ir.Value) -> None:
-        """Write one block."""
+        """Write one block; the blocks have been counted."""
         digits = writer.digits(number, self._counts)
         first = self._partial(writer, digits, 0)
-        if prod(self._steps) == 1:
+        steps = writer.product(self._steps)
+        if isinstance(steps, int) and steps == 1:
             first.write(destination)
             return
-        with writer.loop(1, prod(self._steps), 1, [first.tile(self._layout.root)]) as loop:
+        with writer.loop(1, steps, 1, [first.tile(self._layout.root)]) as loop:
             step = self._partial(writer, digits, loop.index).tile(self._layout.root)
             loop.yielded[0] = writer.operator(COMBINE[self._row], loop.carried[0], step)
         first.store(loop.results[0], self._layout.axes, destination)
@@ -67,14 +73,14 @@ class ColumnKernel:
         rows: Index = 1
         for axis in tiling.group:
             offset = writer.multiply(digits.pop(0), tiling.size)
-            rows = writer.part(offset, tiling.size, layout.extents[axis])
+            rows = writer.part(offset, tiling.size, self._extents[axis])
             places[axis] = Place(offset, rows)
         if layout.column in layout.reduced:
             piece = digits.pop(0)
         columns: Index = 1
         if layout.column is not None:
             offset = writer.multiply(piece, tiling.columns)
-            columns = writer.part(offset, tiling.columns, self._columns)
+            columns = writer.part(offset, tiling.columns, self._extents[layout.column])
             places[layout.column] = Place(offset, columns)
         evaluation = Evaluation(writer, layout, tiling, places, rows, columns)
         source = layout.root.terms[0]

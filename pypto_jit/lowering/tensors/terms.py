@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TensorType
 from pypto_jit.lowering.attributes import numbers
+from pypto_jit.lowering.tensors.extents import Extent, Extents
 from pypto_jit.lowering.tree import Node
 from pypto_jit.lowering.types import TypeTable
 
@@ -78,7 +79,7 @@ class Layout:
 
     root: Term
     axes: Axes
-    extents: list[int]
+    extents: list[Extent]
     column: int | None
     terms: list[Term]
     reduced: tuple[int, ...] = ()
@@ -100,7 +101,11 @@ class Layout:
 
 
 def lay_out(
-    value: ir.Value, shape: tuple[int, ...], maker: Callable[[ir.Value], Node | None], types: TypeTable
+    value: ir.Value,
+    shape: tuple[Extent, ...],
+    maker: Callable[[ir.Value], Node | None],
+    types: TypeTable,
+    extents: Extents,
 ) -> Layout:
     """Lay out the kernel that computes a value.
 
@@ -109,13 +114,14 @@ def lay_out(
         shape: of what is written, which the value broadcasts to.
         maker: gives the operation that computes a value within the kernel; None where it is in memory.
         types: of the context.
+        extents: of the function.
 
     Raises:
         CannotFuseError: a value that has to be in memory first.
     """
     for reduced_columns in (False, True):
         try:
-            return _Builder(value, shape, maker, types, reduced_columns).layout()
+            return _Builder(value, shape, maker, types, extents, reduced_columns).layout()
         except _ColumnTakenError as error:
             if reduced_columns:
                 raise CannotFuseError(error.args[0]) from None
@@ -139,15 +145,17 @@ class _Builder:
     def __init__(
         self,
         value: ir.Value,
-        shape: tuple[int, ...],
+        shape: tuple[Extent, ...],
         maker: Callable[[ir.Value], Node | None],
         types: TypeTable,
+        extents: Extents,
         reduced_columns: bool,
     ) -> None:
         self._value = value
         self._maker = maker
         self._types = types
-        self._extents: list[int] = []
+        self._extents_of = extents
+        self._extents: list[Extent] = []
         self._terms: dict[tuple[ir.Value, Axes], Term] = {}
         # Terms whose operands are to be found, the last of the program first: all that uses a term comes before it.
         self._waiting: list[tuple[int, int, Term]] = []
@@ -159,7 +167,7 @@ class _Builder:
         if self._extents and not reduced_columns:
             self._column = len(self._extents) - 1
 
-    def _axis(self, extent: int) -> int:
+    def _axis(self, extent: Extent) -> int:
         self._extents.append(extent)
         return len(self._extents) - 1
 
@@ -229,14 +237,14 @@ class _Builder:
         for dim in range(source.rank):
             axis = next(outer) if keeps or dim not in along else None
             if dim in long:
-                last = dim == source.rank - 1
-                axis = self._column_axis(node, source.shape[dim], axes) if last else self._axis(source.shape[dim])
+                extent = self._extents_of.of(node.operands[0], dim)
+                axis = self._column_axis(node, extent, axes) if dim == source.rank - 1 else self._axis(extent)
                 if among_rows:
                     self._reduced_by_root.append(axis)
             inner.append(axis)
         return self._term(node.operands[0], tuple(inner))
 
-    def _column_axis(self, node: Node, extent: int, axes: Axes) -> int:
+    def _column_axis(self, node: Node, extent: Extent, axes: Axes) -> int:
         if self._column is None:
             self._column = self._axis(extent)
         if self._column in axes:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from pypto_jit.lowering.attributes import text
+from pypto_jit.lowering.tensors.extents import estimated
 from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, Term
 from pypto_jit.targets import ROW_ALIGNMENT, Space, Target
 
@@ -19,6 +20,8 @@ CACHED_ELEMENTS = 8192
 FILL = 0.85
 # Blocks that spread evenly over any number of cores that a call is likely to have.
 ENOUGH_BLOCKS = 16
+# Columns of a tile of rows of any length: some rows are short, and long ones are taken in pieces.
+UNKNOWN_COLUMNS = 512
 # Columns of a tile that is turned: as many rows make a tile that reads and writes whole cache lines.
 TURNED_EDGE = 64
 # Full tiles that the machine needs besides operands and result; a selection also makes tiles of scalars.
@@ -92,32 +95,34 @@ def choose(layout: Layout, target: Target, whole_rows: bool) -> Tiling | None:
     live = live_tiles(layout) + (0 if turned is None else 2)
     least = 1 if turned is None else ROW_ALIGNMENT // ELEMENT_BYTES
     most = int(target.capacity[Space.VEC] * FILL) // (ELEMENT_BYTES * live)
-    columns = 1 if layout.column is None else max(1, layout.extents[layout.column])
-    if padded(columns) * least > most and whole_rows:
+    extents = [estimated(extent) for extent in layout.extents]
+    columns = 1 if layout.column is None else max(1, extents[layout.column])
+    unknown = layout.column is not None and not isinstance(layout.extents[layout.column], int)
+    if (unknown or padded(columns) * least > most) and whole_rows:
         return None
     if not whole_rows and turned is not None:
         columns = min(columns, TURNED_EDGE)
     elif not whole_rows and columns > CACHED_ELEMENTS:
-        columns = CACHED_ELEMENTS
+        columns = UNKNOWN_COLUMNS if unknown else CACHED_ELEMENTS
     if padded(columns) > most:
         columns = most // 64 * 64
     rows = [] if layout.reduced else layout.rows
     group = _first_group(layout, turned)
     wanted = max(least, min(most, CACHED_ELEMENTS) // padded(columns))
     for axis in reversed(rows[:-1] if turned is None else []):
-        whole = prod(layout.extents[a] for a in group)
+        whole = prod(extents[a] for a in group)
         if whole * 2 > wanted or not all(_extends(term, (axis, *group), layout.column) for term in _placed(layout)):
             break
         group = (axis, *group)
     if not group:
         return Tiling((), 1, 1, columns, live)
-    inner = prod(layout.extents[axis] for axis in group[1:])
-    extent = max(1, layout.extents[group[0]])
+    inner = prod(extents[axis] for axis in group[1:])
+    extent = max(1, extents[group[0]])
     size = max(1, min(wanted // max(1, inner), extent))
-    outside = prod(layout.extents[axis] for axis in rows if axis not in group)
+    outside = prod(extents[axis] for axis in rows if axis not in group)
     if not layout.reduced:
         size = max(min(least, extent), min(size, extent * outside // ENOUGH_BLOCKS or 1))
-        size = _even(extent, size)
+        size = _even(extent, size) if isinstance(layout.extents[group[0]], int) else size
     return Tiling(group, size, size * inner, columns, live)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pypto_jit._mlir import ir
@@ -60,11 +60,24 @@ class TileWriter:
             a, b = b, a
         return a if isinstance(b, int) and b == 1 else self.emitter.arith("muli", self.value(a), self.value(b))
 
-    def divide(self, a: Index, b: int) -> Index:
-        """a // b for a >= 0."""
-        if isinstance(a, int):
+    def divide(self, a: Index, b: Index) -> Index:
+        """a // b for a >= 0 and b > 0."""
+        if isinstance(a, int) and isinstance(b, int):
             return a // b
-        return a if b == 1 else self.emitter.arith("floordivsi", a, self.value(b))
+        if isinstance(b, int) and b == 1:
+            return a
+        return self.emitter.arith("floordivsi", self.value(a), self.value(b))
+
+    def pieces(self, extent: Index, size: int) -> Index:
+        """How many parts of a size make up a dimension, the last one maybe shorter."""
+        return self.divide(self.add(extent, size - 1), size)
+
+    def product(self, numbers: Iterable[Index]) -> Index:
+        """The product of all."""
+        result: Index = 1
+        for number in numbers:
+            result = self.multiply(result, number)
+        return result
 
     def least(self, a: Index, b: Index) -> Index:
         """min(a, b)."""
@@ -72,22 +85,26 @@ class TileWriter:
             return min(a, b)
         return self.emitter.arith("minsi", self.value(a), self.value(b))
 
-    def part(self, offset: Index, size: int, extent: int) -> Index:
+    def part(self, offset: Index, size: int, extent: Index) -> Index:
         """How much of a part of a dimension there is, where the last one may be shorter."""
-        if extent % size == 0:
+        if size == 1 or (isinstance(extent, int) and extent % size == 0):
             return size
         return self.least(size, self.subtract(extent, offset))
 
-    def digits(self, number: Index, counts: Sequence[int]) -> list[Index]:
+    def digits(self, number: Index, counts: Sequence[Index]) -> list[Index]:
         """The digits of a number, the most significant first, in a system with these bases."""
+        if isinstance(number, int) and number == 0:
+            # A base may turn out to be 0, and nothing is divided by that.
+            return [0] * len(counts)
         result: list[Index] = []
         for position, count in reversed(list(enumerate(counts))):
             if position == 0:
                 result.append(number)
                 break
-            rest = 0 if count == 1 and isinstance(number, int) else self.divide(number, count)
-            result.append(0 if count == 1 else self.subtract(number, self.multiply(rest, count)))
-            number = number if count == 1 else rest
+            one = isinstance(count, int) and count == 1
+            rest = 0 if one and isinstance(number, int) else self.divide(number, count)
+            result.append(0 if one else self.subtract(number, self.multiply(rest, count)))
+            number = number if one else rest
         return result[::-1]
 
     # Loops
