@@ -76,10 +76,9 @@ TENSOR_LEVEL = {
     "reduce": (("source",), True),  # attributes row (sum, max, min) and axes
     "product": (("lhs", "rhs"), True),  # attributes a_trans, b_trans
     "fill": (("scalar", "extents*"), True),
-    "rearrange": (
-        ("source", "extents*"),
-        True,
-    ),  # attribute dims: the source's dimension of each of the result's, or -1
+    # Attributes dims: the source's dimension of each of the result's, or -1; flipped: of the result, those that run
+    # from their last element to their first.
+    "rearrange": (("source", "extents*"), True),
     "assign": (("value", "tensor"), False),  # writes to memory
 }
 

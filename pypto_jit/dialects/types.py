@@ -197,3 +197,9 @@ def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step = DYNAMIC if DYNAMIC in (step, extent) else step * extent
     return tuple(reversed(strides))
+
+
+def is_contiguous(kind: TensorType) -> bool:
+    """Whether the elements of a tensor lie one after another, as far as is known."""
+    expected = row_major_strides(kind.shape)
+    return all(a == b or extent == 1 for a, b, extent in zip(kind.strides, expected, kind.shape, strict=True))

@@ -365,6 +365,14 @@ class Builder(Trace):
         self.sides.note(view, shape)
         return view
 
+    def restride(
+        self, tensor: Tensor, shape: Sequence[int], strides: Sequence[int], dims: Sequence[int] | None
+    ) -> Tensor:
+        view = self._made.restride(tensor, shape, strides)
+        if dims is not None:
+            self._expressions.note_permuted(view, tensor, dims)
+        return view
+
     def express(
         self,
         operation: str,

@@ -87,16 +87,14 @@ class Tensors:
                 found=f"{list(own)} to {list(shape)}",
                 expected=f"extents whose product is {prod(kind.shape)}" if DYNAMIC not in kind.shape else None,
             )
-        if not _is_contiguous(kind):
-            raise ShapeError(
-                "reshape takes a tensor whose elements lie consecutively",
-                span=span,
-                found=f"shape {list(kind.shape)} with strides {list(kind.strides)}",
-                hint="slice it along its first dimension only, or store it into a tensor of pl.create_tensor before",
-            )
         new = static_shape(shape)
         extents = [side.make() for side in shape if isinstance(side, Extent)]
         return self._view("reshape", tensor, extents, TensorType(new, kind.dtype, row_major_strides(new)), ())
+
+    def restride(self, tensor: Tensor, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
+        """As `Trace.restride`."""
+        kind = TensorType(tuple(shape), self._kind(tensor).dtype, tuple(strides))
+        return self._view("strided", tensor, [], kind, [-1] * len(shape))
 
     def _kind(self, tensor: Tensor) -> TensorType:
         self._builder.shape(tensor)
@@ -120,8 +118,3 @@ class Tensors:
 
 def _static(extents: Sequence[int | Scalar]) -> tuple[int, ...]:
     return tuple(DYNAMIC if isinstance(extent, Scalar) else extent for extent in extents)
-
-
-def _is_contiguous(kind: TensorType) -> bool:
-    expected = row_major_strides(kind.shape)
-    return all(a == b or extent == 1 for a, b, extent in zip(kind.strides, expected, kind.shape, strict=True))

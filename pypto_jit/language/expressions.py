@@ -13,7 +13,7 @@ from typing import Any
 from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.rows.families import EXPANDED, WITH_SCALAR
 from pypto_jit.dialects.rules.tensors import broadcast, map_type, product_type, reduce_type, tensor_type
-from pypto_jit.dialects.types import DYNAMIC, TensorType
+from pypto_jit.dialects.types import DYNAMIC, TensorType, is_contiguous
 from pypto_jit.dtypes import FP32, INT32, DType
 from pypto_jit.errors import DTypeError, PyptoError, ShapeError, TraceError
 from pypto_jit.language.extents import Extent, Side, made, static_shape
@@ -72,6 +72,14 @@ def in_order(tensor: Tensor) -> Tensor:
     """A view with another order of dimensions as the computed tensor, which tiles can transpose; any other as it is."""
     found = None if isinstance(tensor, Expression) else current("a tensor").permutation(tensor)
     return tensor if found is None else rearrange(found[0], found[1])
+
+
+def contiguous(tensor: Tensor) -> Tensor:
+    """A tensor whose elements lie one after another: itself, or a computed one."""
+    kind = tensor.type
+    if kind is None or tensor.valid is not None or is_contiguous(kind):
+        return tensor
+    return rearrange(tensor, range(kind.rank))
 
 
 def type_of(tensor: Tensor) -> TensorType:
@@ -246,6 +254,16 @@ def rearrange(tensor: Any, dims: Sequence[int], shape: Sequence[Side] | None = N
     new = [s.make() for dim, s in zip(dims, sides, strict=True) if dim < 0 and isinstance(s, Extent)]
     result = tensor_type(static_shape(sides), kind.dtype)
     return record("rearrange", [tensor, *new], {"dims": tuple(dims)}, result, sides)
+
+
+def flip(tensor: Any, dims: Sequence[int]) -> Tensor:
+    """A tensor with these dimensions from their last element to their first."""
+    kind, sides = type_of(operand_of("flip", tensor)), sides_of(tensor)
+    dims = tuple(dim for dim in dims if sides[dim] not in (0, 1))
+    if not dims:
+        return tensor
+    result = tensor_type(kind.shape, kind.dtype)
+    return record("rearrange", [tensor], {"dims": tuple(range(kind.rank)), "flipped": dims}, result, sides)
 
 
 def expand(tensor: Any, shape: Sequence[Any]) -> Tensor:

@@ -7,6 +7,7 @@ valid shape, which loads of it take over.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from numbers import Integral
 from typing import Any
 
@@ -14,11 +15,11 @@ from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.dtypes import ALL, DType
 from pypto_jit.errors import BoundsError, DTypeError, ShapeError, TraceError
 from pypto_jit.language.extents import Extent
-from pypto_jit.language.indices import index, indices, integer, static
+from pypto_jit.language.indices import indices, integer, static
 from pypto_jit.language.scalars import Scalar, as_number, fold, is_number
 from pypto_jit.language.signatures import checked
 from pypto_jit.language.tracing import current, here
-from pypto_jit.language.values import Tensor, Tile, read, write
+from pypto_jit.language.values import Tensor
 from pypto_jit.signature import DynVar
 
 
@@ -125,20 +126,30 @@ def slice_tensor(
             "valid_shape has one extent per dimension", span=here(), found=len(valid), expected=len(extents)
         )
     if clamp:
-        valid = tuple(_remaining(x, axis, starts[axis], valid[axis]) for axis in range(len(size)))
+        valid = tuple(remaining(x, axis, starts[axis], valid[axis]) for axis in range(len(size)))
     elif valid_shape is None:
         valid = inside(x, starts, extents)
-    return _box(x, starts, extents, valid, axes)
+    return box(x, starts, extents, valid, axes)
 
 
-def _box(x: Tensor, starts: Sequence[Any], shape: Sequence[int], valid: Sequence[Any], axes: Sequence[int]) -> Tensor:
+def box(x: Tensor, starts: Sequence[Any], shape: Sequence[int], valid: Sequence[Any], axes: Sequence[int]) -> Tensor:
+    """The view of a box of a tensor.
+
+    Args:
+        x: the tensor.
+        starts, shape, valid: of the box.
+        axes: the dimensions that the view has; the others have extent 1.
+
+    Raises:
+        BoundsError: the box is known to leave the tensor.
+    """
     trace = current("a slice")
     for axis, (start, extent, size) in enumerate(zip(starts, valid, trace.shape(x), strict=True)):
         below = isinstance(start, int) and start < 0
         beyond = size != DYNAMIC and isinstance(start, int) and isinstance(extent, int) and start + extent > size
         if below or beyond:
             raise BoundsError(
-                f"a slice leaves {_named(x)}",
+                f"a slice leaves {named(x)}",
                 span=here(),
                 found=f"elements {start} to {start + extent if isinstance(extent, int) else '?'} of dimension {axis}",
                 expected=f"within {size if size != DYNAMIC else 'the extent of the tensor'}",
@@ -151,11 +162,12 @@ def _box(x: Tensor, starts: Sequence[Any], shape: Sequence[int], valid: Sequence
     return trace.slice(x, starts, shape, valid, axes)
 
 
-def _named(x: Tensor) -> str:
+def named(x: Tensor) -> str:
+    """A tensor as messages call it."""
     return f"'{x.name}'" if x.name.isidentifier() else x.name
 
 
-def _remaining(x: Tensor, axis: int, start: Any, extent: Any) -> Any:
+def remaining(x: Tensor, axis: int, start: Any, extent: Any) -> Any:
     """An extent, cut off where the tensor ends."""
     trace = current("a slice")
     size = trace.shape(x)[axis] if x.valid is None else x.valid[axis]
@@ -171,109 +183,20 @@ def inside(x: Tensor, starts: Sequence[Any], shape: Sequence[Any]) -> tuple[Any,
     if x.valid is None:
         return tuple(shape)
     return tuple(
-        _remaining(x, axis, start, extent) for axis, (start, extent) in enumerate(zip(starts, shape, strict=True))
+        remaining(x, axis, start, extent) for axis, (start, extent) in enumerate(zip(starts, shape, strict=True))
     )
 
 
-def subscript(x: Tensor, subscripts: Any) -> Any:
-    """``x[a:b, i]``: a view; an integer drops its dimension. With an integer for every dimension, one element."""
-    entries = subscripts if isinstance(subscripts, tuple) else (subscripts,)
-    rank = len(current("a subscript").shape(x))
-    if len(entries) == rank and all(_is_index(entry) for entry in entries):
-        return read(x, entries)
-    return _sliced(x, entries)
-
-
-def assign(x: Tensor, subscripts: Any, value: Any) -> None:
-    """``x[a:b, :] = tile``: a store; of a tensor or a number, tensor-level work. ``x[i, j] = scalar``: one element."""
-    entries = subscripts if isinstance(subscripts, tuple) else (subscripts,)
-    if all(_is_index(entry) for entry in entries) and len(entries) == len(current("a subscript").shape(x)):
-        write(x, entries, value)
-        return
-    if not isinstance(value, Tile):
-        from pypto_jit.language.expressions import assign as assign_values
-
-        # All of it is the tensor itself, whose shape may not be known yet.
-        whole = all(entry == slice(None) for entry in entries)
-        assign_values(x if whole else _sliced(x, entries), value)
-        return
-    from pypto_jit.language.operators import FUNCTIONS
-
-    view = _sliced(x, entries)
-    assert view.type is not None
-    shape = view.type.shape
-    leading = value.shape[: max(0, value.ndim - len(shape))]
-    padded = (1,) * (len(shape) - value.ndim) + value.shape[len(leading) :]
-    if padded != shape or any(extent != 1 for extent in leading):
-        raise ShapeError(
-            "a tile is assigned to a part of another shape", span=here(), found=value, expected=list(shape)
-        )
-    FUNCTIONS["store"](value, [0] * len(shape), view)
-
-
-def _is_index(entry: Any) -> bool:
-    return isinstance(entry, (Integral, Scalar)) and not isinstance(entry, bool)
-
-
-def _sliced(x: Tensor, entries: tuple[Any, ...]) -> Tensor:
-    trace = current("a subscript")
-    size = trace.shape(x)
-    if len(entries) > len(size):
-        raise ShapeError(
-            "more subscripts than dimensions", span=here(), found=f"{len(entries)} of a tensor with {len(size)}"
-        )
-    starts, shape, valid, axes = [], [], [], []
-    for axis in range(len(size)):
-        entry = entries[axis] if axis < len(entries) else slice(None)
-        if _is_index(entry):
-            start, extent, reached = index(entry, "a subscript"), 1, 1
-        elif isinstance(entry, slice):
-            start, extent, reached = _side(x, axis, entry)
-            axes.append(axis)
-        else:
-            raise TraceError(
-                "a tensor is subscripted with integers and slices",
-                span=here(),
-                found="..." if entry is Ellipsis else repr(entry),
-                expected="such as x[i, a:b]",
-            )
-        if isinstance(start, int) and start < 0:
-            raise BoundsError(
-                "a subscript is negative", span=here(), found=start, hint="count from the start: x.shape[axis] - 1"
-            )
-        starts.append(start)
-        shape.append(extent)
-        valid.append(reached)
-    return _box(x, starts, shape, valid, axes)
-
-
-def _side(x: Tensor, axis: int, entry: slice) -> tuple[Any, int, Any]:
-    """Offset, extent and valid extent of ``a:b``."""
-    trace = current("a subscript")
-    if entry.step is not None and entry.step != 1:
-        raise TraceError("a slice of a tensor has no step", span=here(), found=entry.step, hint="load rows one by one")
-    size = trace.shape(x)[axis]
-    start = 0 if entry.start is None else index(entry.start, "a slice")
-    end = size if entry.stop is None else index(entry.stop, "a slice")
-    if isinstance(end, int) and end == DYNAMIC:
-        end = trace.extent(x, axis)
-    extent = trace.distance(start, end)
-    if extent is None:
-        return start, DYNAMIC, end - start
-    if extent < 0:
-        raise BoundsError("a slice ends before it starts", span=here(), found=f"{entry.start}:{entry.stop}")
-    if entry.stop is None and x.valid is not None:
-        return start, extent, _remaining(x, axis, start, extent)
-    # The end may be a minimum, of which one part gives the extent.
-    return start, extent, extent if trace.at_most(start + extent, end) else end - start
-
-
 def reshape_tensor(x: Tensor, shape: Any) -> Tensor:
-    """A tensor in another shape: a view; a copy of one whose dimensions are in another order."""
-    from pypto_jit.language.expressions import in_order
+    """A tensor in another shape, of whose extents one may be -1: a view, or of elements that lie apart a copy.
+
+    Raises:
+        ShapeError: it has another number of elements.
+    """
+    from pypto_jit.language.expressions import contiguous, in_order
 
     trace = current("pl.reshape")
-    sides = [trace.side(extent) for extent in indices(shape, "the shape of reshape")]
+    sides = [trace.side(extent) for extent in indices((shape,) if is_index(shape) else shape, "the shape of reshape")]
     if any(isinstance(side, Extent) for side in sides[1:]):
         raise ShapeError(
             "only the first extent of reshape may be one that is only known at run time",
@@ -281,7 +204,31 @@ def reshape_tensor(x: Tensor, shape: Any) -> Tensor:
             found=sides,
             hint="the others have to be numbers while compiling",
         )
-    return trace.reshape(in_order(x), sides)
+    return trace.reshape(contiguous(in_order(x)), _worked_out(trace.shape(x), sides))
+
+
+def is_index(entry: Any) -> bool:
+    """Whether this is one number, known now or when the kernel runs."""
+    return isinstance(entry, (Integral, Scalar)) and not isinstance(entry, bool)
+
+
+def _worked_out(size: Sequence[int], sides: Sequence[Any]) -> Sequence[Any]:
+    """A shape without -1, which is what the other extents leave of a tensor."""
+    numbers = [side for side in sides if isinstance(side, int)]
+    if min(numbers, default=1) < -1:
+        raise ShapeError("an extent is negative", span=here(), found=list(sides))
+    if -1 not in numbers:
+        return sides
+    known = prod(number for number in numbers if number != -1)
+    settled = len(numbers) == len(sides) and DYNAMIC not in size
+    if not settled or numbers.count(-1) > 1 or known == 0 or prod(size) % known:
+        raise ShapeError(
+            "reshape works out one extent, which the others leave",
+            span=here(),
+            found=f"{list(size)} to {list(sides)}",
+            expected="-1 once, and a product of the others that divides a known number of elements",
+        )
+    return [prod(size) // known if side == -1 else side for side in sides]
 
 
 def transpose_tensor(x: Tensor, axis1: Any, axis2: Any) -> Tensor:
@@ -332,7 +279,7 @@ def dim(x: Tensor, axis: Any) -> int | Scalar:
 def _axis(x: Tensor, axis: Any, what: str) -> int:
     rank, number = x.ndim, integer(axis, what)
     if not -rank <= number < rank:
-        raise ShapeError(f"{_named(x)} has no dimension {number}", span=here(), found=number, expected=f"below {rank}")
+        raise ShapeError(f"{named(x)} has no dimension {number}", span=here(), found=number, expected=f"below {rank}")
     return number % rank
 
 

@@ -183,6 +183,19 @@ class Trace(ABC):
     def reshape(self, tensor: Tensor, shape: Sequence[Side]) -> Tensor:
         """The view of a contiguous tensor in another shape, of which all but the first extent are numbers."""
 
+    @abstractmethod
+    def restride(
+        self, tensor: Tensor, shape: Sequence[int], strides: Sequence[int], dims: Sequence[int] | None
+    ) -> Tensor:
+        """The view of a tensor's memory, from its first element on, under other extents and strides.
+
+        Args:
+            tensor: which.
+            shape, strides: of the view, in elements; it lies inside of the tensor.
+            dims: where the view has all of the tensor's elements and new dimensions of extent 1, the tensor's dimension
+                of each of its own, -1 for a new one.
+        """
+
     # Tensor-level work
 
     @abstractmethod

@@ -87,12 +87,12 @@ class Tensor(TensorOperators):
         return f"Tensor '{self.name}'" if self.type is None else f"Tensor[{list(self.type.shape)}, {self.type.dtype}]"
 
     def __getitem__(self, subscripts: Any) -> Any:
-        from pypto_jit.language.tensors import subscript
+        from pypto_jit.language.subscripts import subscript
 
         return subscript(self, subscripts)
 
     def __setitem__(self, subscripts: Any, value: Any) -> None:
-        from pypto_jit.language.tensors import assign
+        from pypto_jit.language.subscripts import assign
 
         assign(self, subscripts, value)
 

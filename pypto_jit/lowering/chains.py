@@ -20,10 +20,12 @@ class View:
     """One ``pypto.view``.
 
     Attributes:
-        kind: ``slice``, ``transpose``, ``reshape``, or ``strided`` (see the pass ``views``).
+        kind: ``slice``, ``transpose``, ``reshape``, or ``strided``: memory under extents and strides of its own, see
+            the pass ``views``.
         source: the tensor that it shows.
         numbers: further operands.
-        axes: the dimensions of the source that a slice keeps, or in the order that a transpose gives them.
+        axes: the dimensions of the source that a slice keeps, or in the order that a transpose gives them; -1 where a
+            dimension is none of the source's.
     """
 
     kind: str
@@ -93,7 +95,7 @@ def locate(
         tensor = view.source
         kind = types.tensor(tensor)
         assert isinstance(kind, TensorType)
-        if view.kind == "reshape":
+        if view.kind == "reshape" or -1 in view.axes:
             current = None
         elif current is None:
             if view.kind == "slice" and whole is not None:

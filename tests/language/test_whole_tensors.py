@@ -103,6 +103,16 @@ def _reshaped(x, out):
     out[:] = pl.reshape(x + 1.0, [4, 8, 16]).sum(1)
 
 
+def _forms(x, out):
+    parts = x[2:, 1:7].reshape(4, -1)[:, -6:].sum(1)
+    out[:] = (x + 1.0).view(-1)[8:-8].reshape(4, -1) + parts.reshape(-1, 1) + x.T.reshape(-1, 28)[1, :24]
+
+
+def _forms_of_torch(x):
+    parts = x[2:, 1:7].reshape(4, -1)[:, -6:].sum(1)
+    return (x + 1).view(-1)[8:-8].reshape(4, -1) + parts.reshape(-1, 1) + x.T.reshape(-1, 28)[1, :24]
+
+
 def _activations(x, out):
     out[:] = pl.silu(x) + pl.tanh(x) * pl.sigmoid(x) - pl.maximum(x, 0.5) / (abs(x) + 1.0)
 
@@ -158,6 +168,12 @@ CASES = {
     "parts": (_parts, _parts_of_torch, (_random(30, 16), _random(10, 6, seed=1)), 1e-6),
     "both levels": (_both_levels, lambda x: torch.cat([x.exp()[:8] + 1, x.exp()[8:]]), (_random(16, 16),), 1e-5),
     "reshaped": (_reshaped, lambda x: (x + 1).reshape(4, 8, 16).sum(1), (_random(32, 16),), 1e-5),
+    "other forms": (
+        _forms,
+        _forms_of_torch,
+        (_random(14, 8),),
+        1e-6,
+    ),
     "activations": (
         _activations,
         lambda x: F.silu(x) + torch.tanh(x) * torch.sigmoid(x) - x.clamp(min=0.5) / (x.abs() + 1),

@@ -123,6 +123,7 @@ def _rearrange(operation: ir.Operation, operands: list[int], results: list[int])
     sides = _result(operation).shape
     dims = tuple(ir.DenseI64ArrayAttr(operation.attributes["dims"]))
     of, *extents = operands
+    flipped = tuple(ir.DenseI64ArrayAttr(operation.attributes["flipped"])) if "flipped" in operation.attributes else ()
 
     def run(values: _Values) -> None:
         source = values[of]
@@ -133,7 +134,7 @@ def _rearrange(operation: ir.Operation, operands: list[int], results: list[int])
         array = source.transpose(kept + dropped).reshape([source.shape[dim] for dim in kept])
         places = tuple(k for k, dim in enumerate(dims) if dim < 0)
         # A computed tensor is contiguous: it may be seen in another shape.
-        values[results[0]] = numpy.broadcast_to(numpy.expand_dims(array, places), shape).copy()
+        values[results[0]] = numpy.flip(numpy.broadcast_to(numpy.expand_dims(array, places), shape), flipped).copy()
 
     return run
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import prod
 
 from pypto_jit._mlir import ir
-from pypto_jit.dialects.types import DYNAMIC, TensorType, row_major_strides
+from pypto_jit.dialects.types import DYNAMIC, TensorType
 from pypto_jit.errors import ShapeError, TraceError
 from pypto_jit.lowering.attributes import number, numbers
 from pypto_jit.lowering.bounds import Bounds, combine
@@ -57,6 +57,7 @@ class _Form:
         root: the tensor.
         shape: None, or the shape that the tensor's elements are counted in; there is then one more dimension before,
             whose offset counts elements.
+        strides: of that shape.
         offsets: of every dimension; None for 0.
         axes: the dimensions that the view has.
         limits: of every dimension, the extent of the slice that is all that the view shows of it; None where it shows
@@ -65,6 +66,7 @@ class _Form:
 
     root: ir.Value
     shape: tuple[int, ...] | None
+    strides: tuple[int, ...]
     offsets: list[ir.Value | None]
     axes: list[int]
     limits: list[ir.Value | None]
@@ -82,7 +84,7 @@ class _Resolution:
         self._entry = anchor(block, lowering.types)
         self._emitter = Emitter(block, lowering.types)
         self._forms: dict[ir.Value, _Form] = {}
-        self._strided: dict[tuple[ir.Value, tuple[int, ...] | None, tuple[int, ...]], ir.Value] = {}
+        self._strided: dict[tuple[ir.Value, tuple[int, ...] | None, tuple[int, ...], tuple[int, ...]], ir.Value] = {}
 
     def run(self, nodes: list[Node]) -> None:
         """Resolve every use, then drop the views."""
@@ -106,12 +108,12 @@ class _Resolution:
         found = self._forms.get(tensor)
         if found is None:
             rank = self._types.tensor(tensor).rank
-            found = _Form(tensor, None, [None] * rank, list(range(rank)), [None] * rank)
+            found = _Form(tensor, None, (), [None] * rank, list(range(rank)), [None] * rank)
         return found
 
     def _compose(self, node: Node, view: View) -> _Form:
         source = self._form(view.source)
-        if view.kind == "reshape":
+        if view.kind in ("reshape", STRIDED):
             return self._reshape(node, source, view.numbers)
         offsets, limits = list(source.offsets), list(source.limits)
         for axis, offset, extent in zip(source.axes, view.offsets, view.extents, strict=False):
@@ -120,7 +122,8 @@ class _Resolution:
             offsets[axis] = self._sum(offsets[axis], inside)
             if constant(offset) != 0 or not self._is_same(extent, whole):
                 limits[axis] = extent
-        return _Form(source.root, source.shape, offsets, [source.axes[axis] for axis in view.axes], limits)
+        axes = [source.axes[axis] for axis in view.axes]
+        return _Form(source.root, source.shape, source.strides, offsets, axes, limits)
 
     def _new(self, value: ir.Value) -> ir.Value:
         """What a value has been replaced by."""
@@ -182,16 +185,18 @@ class _Resolution:
                     hint="pass a contiguous tensor",
                 )
             linear = self._sum(linear, self._emitter.arith("muli", offset, self._emitter.index(stride)))
-        shape = self._types.tensor(node.results[0]).shape
+        kind = self._types.tensor(node.results[0])
+        shape = kind.shape
         rest = [None] * len(shape)
         given = iter(extents)
         limits = [self._new(next(given)) if extent == DYNAMIC else None for extent in shape]
-        return _Form(source.root, shape, [linear, *rest], list(range(1, len(shape) + 1)), [None, *limits])
+        axes = list(range(1, len(shape) + 1))
+        return _Form(source.root, shape, kind.strides, [linear, *rest], axes, [None, *limits])
 
     def _strides(self, form: _Form) -> tuple[int, ...]:
         if form.shape is None:
             return self._types.tensor(form.root).strides
-        return (1, *row_major_strides(form.shape))
+        return (1, *form.strides)
 
     def _sum(self, left: ir.Value | None, right: ir.Value | None) -> ir.Value | None:
         if left is None or (right is not None and constant(left) == 0):
@@ -286,7 +291,7 @@ class _Resolution:
         order = [d for d in every if d not in form.axes] + form.axes
         if form.shape is not None and form.offsets[0] is None:
             order.remove(0)
-        key = (form.root, form.shape, tuple(order))
+        key = (form.root, form.shape, form.strides, tuple(order))
         found = self._strided.get(key)
         if found is None:
             # Kernels make no tensors, so that every tensor is there at their entry.

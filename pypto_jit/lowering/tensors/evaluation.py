@@ -9,6 +9,7 @@ from pypto_jit.dialects.rows.families import EXPANSION_OF, WITH_SCALAR
 from pypto_jit.dialects.types import DYNAMIC, TileType
 from pypto_jit.dtypes import FP32, DType
 from pypto_jit.lowering.attributes import text
+from pypto_jit.lowering.tensors.extents import index_of
 from pypto_jit.lowering.tensors.selection import Bits, along_rows, as_number, choose, compare, is_set
 from pypto_jit.lowering.tensors.terms import Axes, Layout, Term
 from pypto_jit.lowering.tensors.tiling import Tiling
@@ -119,15 +120,24 @@ class Evaluation:
 
     # Memory
 
-    def box(self, axes: Axes) -> tuple[list[Index], list[Index]]:
-        """Offsets and extents of the part of a tensor whose dimensions run along these axes."""
-        places = [Place(0, 1) if axis is None else self._places[axis] for axis in axes]
+    def box(self, axes: Axes, flipped: frozenset[int] = frozenset()) -> tuple[list[Index], list[Index]]:
+        """Offsets and extents of the part of a tensor whose dimensions run along these axes, some of them backwards."""
+        places = [
+            Place(0, 1) if axis is None else self._mirrored(axis) if axis in flipped else self._places[axis]
+            for axis in axes
+        ]
         return [place.offset for place in places], [place.extent for place in places]
+
+    def _mirrored(self, axis: int) -> Place:
+        """The part of an axis, of one element, counted from its end."""
+        writer = self._writer
+        last = writer.subtract(index_of(self._layout.extents[axis], writer), 1)
+        return Place(writer.subtract(last, self._places[axis].offset), 1)
 
     def _memory(self, term: Term) -> ir.Value:
         writer, form = self._writer, self.form(term.axes)
         tensor, axes = self._without_units(term.value, term.axes)
-        offsets, extents = self.box(axes)
+        offsets, extents = self.box(axes, term.flipped)
         (rows, columns), valid = self._shape(form), self._extents(form)
         last = axes[-1] if axes else None
         if form.columns and last != self._layout.column:

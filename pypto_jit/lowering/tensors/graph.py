@@ -17,6 +17,7 @@ from pypto_jit.lowering.tensors.extents import Extent, Extents
 from pypto_jit.lowering.tensors.products import ProductKernel
 from pypto_jit.lowering.tensors.reductions import ColumnKernel
 from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, lay_out
+from pypto_jit.lowering.tensors.tiling import turned_axis
 from pypto_jit.lowering.tree import Node
 from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import Target
@@ -59,6 +60,12 @@ def find_kernels(program: Program, types: TypeTable, target: Target) -> list[Ker
 
 def _plan(layout: Layout, types: TypeTable, extents: Extents, target: Target) -> Plan:
     products = layout.of_kind("product")
+    for term in layout.terms:
+        # Backwards a tile of a kernel has one element along the axis: where that is along rows, only to copy.
+        copies = term is layout.root or layout.column not in term.flipped
+        if term.flipped and (products or layout.reduced or not copies or turned_axis(layout) is not None):
+            assert term.seen_as is not None
+            raise CannotFuseError(term.seen_as)
     if products and layout.reduced:
         raise CannotFuseError(products[0].value)
     if products:
@@ -194,7 +201,9 @@ class _Search:
             root, layout = self._root(kernel.destination), kernel.layout
             read = [term for term in layout.terms if term.node is None and self._root(term.value) == root]
             multiplied = [v for term in layout.of_kind("product") if term.node for v in term.node.operands]
-            in_place = all(term.value == kernel.destination and term.axes == layout.axes for term in read)
+            in_place = all(
+                term.value == kernel.destination and term.axes == layout.axes and not term.flipped for term in read
+            )
             if not in_place or any(self._root(value) == root for value in multiplied):
                 found.add(kernel.value)
         return found

@@ -44,6 +44,7 @@ class Term:
         node: the operation that computes it; None where it lies in memory.
         operands: terms, and scalars.
         seen_as: where it lies in memory and the kernel uses it rearranged, the rearranged value.
+        flipped: the iteration axes that run through it backwards; it then lies in memory.
     """
 
     value: ir.Value
@@ -52,6 +53,7 @@ class Term:
     node: Node | None = None
     operands: list[Term | ir.Value] = field(default_factory=list)
     seen_as: ir.Value | None = None
+    flipped: frozenset[int] = frozenset()
 
     @property
     def kind(self) -> str:
@@ -88,6 +90,11 @@ class Layout:
     def rows(self) -> list[int]:
         """The axes that are no columns, in order."""
         return [axis for axis in range(len(self.extents)) if axis != self.column]
+
+    @property
+    def flipped(self) -> frozenset[int]:
+        """The axes that run backwards through some term."""
+        return frozenset[int]().union(*(term.flipped for term in self.terms))
 
     def place(self, value: ir.Value, memory: ir.Value) -> None:
         """Read a value that is computed elsewhere from memory."""
@@ -156,7 +163,7 @@ class _Builder:
         self._types = types
         self._extents_of = extents
         self._extents: list[Extent] = []
-        self._terms: dict[tuple[ir.Value, Axes], Term] = {}
+        self._terms: dict[tuple[ir.Value, Axes, frozenset[int]], Term] = {}
         # Terms whose operands are to be found, the last of the program first: all that uses a term comes before it.
         self._waiting: list[tuple[int, int, Term]] = []
         self._product: Node | None = None
@@ -186,19 +193,26 @@ class _Builder:
         return Layout(root, self._axes, self._extents, self._column, terms, tuple(self._reduced_by_root))
 
     def _term(self, value: ir.Value, axes: Axes) -> Term:
-        node, seen_as = self._maker(value), None
-        while node is not None and node.name == "pypto.rearrange":
-            seen_as, axes = node.results[0], self._rearranged(node, axes)
-            value = node.operands[0]
+        node, seen_as, flipped = self._maker(value), None, frozenset[int]()
+        while node is not None and node.name == "pypto.rearrange" and not flipped:
+            seen_as, flipped = node.results[0], self._flipped(node, axes)
+            axes, value = self._rearranged(node, axes), node.operands[0]
             node = self._maker(value)
-        term = self._terms.get((value, axes))
+        if flipped and node is not None:
+            raise CannotFuseError(value)
+        term = self._terms.get((value, axes, flipped))
         if term is None:
-            term = self._terms[value, axes] = Term(value, self._types.tensor(value), axes, node)
+            term = Term(value, self._types.tensor(value), axes, node, flipped=flipped)
+            self._terms[value, axes, flipped] = term
             if node is not None:
                 heappush(self._waiting, (-node.position, len(self._terms), term))
         if node is None:
             term.seen_as = seen_as or term.seen_as
         return term
+
+    def _flipped(self, node: Node, axes: Axes) -> frozenset[int]:
+        """The axes that a rearrangement runs through backwards."""
+        return frozenset(axis for dim in numbers(node.op, "flipped") or () if (axis := axes[dim]) is not None)
 
     def _rearranged(self, node: Node, axes: Axes) -> Axes:
         """The axes of what is given another order of dimensions; dimensions of extent 1 come and go."""

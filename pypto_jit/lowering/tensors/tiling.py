@@ -104,12 +104,14 @@ def choose(layout: Layout, target: Target, whole_rows: bool) -> Tiling | None:
         columns = min(columns, TURNED_EDGE)
     elif not whole_rows and columns > CACHED_ELEMENTS:
         columns = UNKNOWN_COLUMNS if unknown else CACHED_ELEMENTS
+    if layout.column in layout.flipped:
+        columns = 1
     if padded(columns) > most:
         columns = most // 64 * 64
     rows = [] if layout.reduced else layout.rows
     group = _first_group(layout, turned)
     wanted = max(least, min(most, CACHED_ELEMENTS) // padded(columns))
-    for axis in reversed(rows[:-1] if turned is None else []):
+    for axis in reversed(rows[:-1] if turned is None and not layout.flipped else []):
         whole = prod(extents[a] for a in group)
         if whole * 2 > wanted or not all(_extends(term, (axis, *group), layout.column) for term in _placed(layout)):
             break
@@ -156,7 +158,8 @@ def _even(extent: int, size: int) -> int:
 def _first_group(layout: Layout, turned: int | None) -> tuple[int, ...]:
     """The row axis that a tile's rows begin with."""
     if not layout.reduced:
-        return tuple(layout.rows[-1:]) if turned is None else (turned,)
+        rows = [axis for axis in layout.rows if axis not in layout.flipped]
+        return tuple(rows[-1:]) if turned is None else (turned,)
     rows = [axis for axis in layout.reduced if axis != layout.column]
     if turned is not None and turned not in rows:
         turned_axis(layout, ())
