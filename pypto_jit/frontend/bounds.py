@@ -145,6 +145,10 @@ def _of_value(value: ir.Value) -> Minimum:
     operation = owner.operation if hasattr(owner, "operation") else owner
     if operation.name == "arith.constant":
         return [Sum(ir.IntegerAttr(operation.attributes["value"]).value)]
+    if operation.name == "arith.index_cast" and isinstance(value.type, ir.IndexType):
+        # An INT32 position read from memory, and sums of it: what would wrap lies outside of every tensor.
+        known = _of_value(operation.operands[0])
+        return known if len(known) == 1 else [Sum(0, {value: 1})]
     if operation.name not in ("arith.addi", "arith.subi", "arith.muli", "arith.minsi"):
         return [Sum(0, {value: 1})]
     left, right = (_of_value(operand) for operand in operation.operands)

@@ -209,6 +209,23 @@ def test_a_slice_may_end_where_a_loop_says():
     assert "a load reads outside of its tensor" in str(raised.value)
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.int16], ids=str)
+def test_a_slice_from_a_position_in_memory(dtype):
+    @pypto.jit
+    def kernel(x, at, out):
+        for k in pl.range(3):
+            p = pl.read(at, [k])
+            out[:, p : p + 2] = x[2 * p + 1 : 2 * p + 3].T + 1.0
+
+    x, at = _numbers(20, 6), torch.tensor([3, 0, 7], dtype=dtype)
+    expected = torch.zeros(6, 9)
+    for p in at.tolist():
+        expected[:, p : p + 2] = x[2 * p + 1 : 2 * p + 3].T + 1
+    check(kernel, x, at, torch.zeros(6, 9), out=expected)
+    with pytest.raises(BoundsError, match="a slice leaves its tensor"):
+        kernel(x, at + 1, torch.zeros(6, 9))
+
+
 def test_a_box_that_leaves_its_slice_is_found_at_its_line():
     first = inspect.currentframe().f_lineno + 4
 
