@@ -10,6 +10,7 @@ NAMES = (
     "cache",
     "throughput",
     "tensors",
+    "models",
     "tasks",
     "paged_attention",
     "imports",
