@@ -339,16 +339,18 @@ def _swapped(sides: tuple[Any, ...], turn: bool) -> tuple[Any, ...]:
 
 def _product_sides(left: tuple[Side, ...], right: tuple[Side, ...]) -> tuple[Side, ...]:
     """The extents of a product of matrices."""
+    *leading, rows, inner = left
+    *others, depth, columns = right
     with at_the_line():
-        if left[-1] != right[-2]:
+        if inner != depth:
             raise ShapeError(
                 "the inner extents of a matrix product differ",
                 found=f"{list(left)} and {list(right)}",
                 expected="[..., M, K] and [..., K, N]",
                 hint="extents that are only known at run time are equal where they have one name",
             )
-        batch = broadcast("matmul", [left[:-2], right[:-2]]) if len(left) > 2 or len(right) > 2 else ()
-    return (*batch, left[-2], right[-1])
+        batch = broadcast("matmul", [tuple(leading), tuple(others)]) if leading or others else ()
+    return (*batch, rows, columns)
 
 
 def assign(tensor: Tensor, value: Any) -> None:
