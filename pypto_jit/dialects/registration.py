@@ -73,7 +73,8 @@ STRUCTURE = {
 TENSOR_LEVEL = {
     "map": (("lhs", "rhs?"), True),  # elementwise and broadcasting; attribute row, and those of the table's row
     "select": (("mask", "lhs", "rhs"), True),  # lhs where the mask is not zero, rhs elsewhere; broadcasting
-    "reduce": (("source",), True),  # attributes row (sum, max, min) and axes
+    "reduce": (("source",), True),  # attributes row (sum, max, argmax, ...) and axes
+    "cumulate": (("source",), True),  # the sums up to each element; attribute axis
     "product": (("lhs", "rhs"), True),  # attributes a_trans, b_trans
     "fill": (("scalar", "extents*"), True),
     # Attributes dims: the source's dimension of each of the result's, or -1; flipped: of the result, those that run

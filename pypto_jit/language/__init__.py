@@ -39,6 +39,9 @@ from pypto_jit.language.parts import PadValue, assemble, fillpad_expand, fillpad
 from pypto_jit.language.scalars import Scalar, fold
 from pypto_jit.language.statics import const, static_assert, static_print
 from pypto_jit.language.tensor_level import (
+    argmax,
+    argmin,
+    cumsum,
     expand,
     full_like,
     layer_norm,
@@ -136,11 +139,14 @@ __all__ = [
     "Scalar",
     "Tensor",
     "Tile",
+    "argmax",
+    "argmin",
     "array",
     "assemble",
     "cond",
     "const",
     "constexpr",
+    "cumsum",
     "dynamic",
     "expand",
     "fillpad_expand",

@@ -447,6 +447,10 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
         return elementwise(EXPANDED[spread], *operands)
     if kind in ("row", "col") and rest in _REDUCTIONS:
         return reduce(rest, operands[0], -1 if kind == "row" else -2, True)
+    if rest in ("argmax", "argmin"):
+        from pypto_jit.language.extremes import place
+
+        return place(rest, operands[0], -1 if kind == "row" else -2, True)
     if BY_NAME[name].rule == "elementwise":
         return elementwise(_OF_SCALAR.get(name, name), *operands)
     tensor = next(operand for operand in operands if isinstance(operand, Tensor))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pypto_jit.dtypes import BF16, FP16, FP32
-from pypto_jit.language import expressions, selection
+from pypto_jit.language import cumulative, expressions, extremes, selection
 from pypto_jit.language.expressions import convert, elementwise, mean_of, operand_of, reduce
 from pypto_jit.language.signatures import checked
 from pypto_jit.language.values import Tensor
@@ -90,6 +90,36 @@ def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 @checked
+def argmax(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Where the largest element is along an axis, as INT32; in the flattened tensor where none is given.
+
+    Of equal elements the first; NaN counts as larger than all numbers.
+
+    Raises:
+        ShapeError: there is no such axis, or it has no elements.
+    """
+    return extremes.place("argmax", x, axis, keepdims)
+
+
+@checked
+def argmin(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Where the smallest element is, as `argmax`; NaN counts as smaller than all numbers."""
+    return extremes.place("argmin", x, axis, keepdims)
+
+
+@checked
+def cumsum(x: Any, axis: Any) -> Tensor:
+    """The sums of the elements up to each one along an axis, in the dtype of the tensor.
+
+    FP16 and BF16 are added up in FP32 and rounded once; integers wrap.
+
+    Raises:
+        ShapeError: there is no such axis.
+    """
+    return cumulative.cumulated(x, axis)
+
+
+@checked
 def where(mask: Any, x: Any, y: Any) -> Tensor:
     """The elements of ``x`` where the mask is not zero, those of ``y`` elsewhere.
 
@@ -122,6 +152,20 @@ def ones_like(x: Any) -> Tensor:
     return full_like(x, 1)
 
 
-__all__ = ["expand", "full_like", "layer_norm", "mean", "ones_like", "prod", "rms_norm", "sum", "where", "zeros_like"]
+__all__ = [
+    "argmax",
+    "argmin",
+    "cumsum",
+    "expand",
+    "full_like",
+    "layer_norm",
+    "mean",
+    "ones_like",
+    "prod",
+    "rms_norm",
+    "sum",
+    "where",
+    "zeros_like",
+]
 # Those that are methods of a tensor too.
-METHODS = ("expand", "layer_norm", "mean", "prod", "rms_norm", "sum")
+METHODS = ("argmax", "argmin", "cumsum", "expand", "layer_norm", "mean", "prod", "rms_norm", "sum")

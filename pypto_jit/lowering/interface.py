@@ -174,6 +174,7 @@ _READ = {
     "pypto.map": (0, 1, 2),
     "pypto.select": (0, 1, 2),
     "pypto.reduce": (0,),
+    "pypto.cumulate": (0,),
     "pypto.product": (0, 1),
     "pypto.rearrange": (0,),
     "pypto.assign": (0,),

@@ -13,7 +13,7 @@ import pypto_jit as pypto
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.interpreter import interpret
 from pypto_jit.dialects.operators import BY_NAME, COMPARISONS
-from pypto_jit.dialects.rules.tensors import map_type, product_type, reduce_type, select_type, tensor_type
+from pypto_jit.dialects.rules.tensors import index_type, map_type, product_type, reduce_type, select_type, tensor_type
 from pypto_jit.dialects.types import TensorType
 from pypto_jit.dtypes import FP32
 from pypto_jit.errors import PyptoError
@@ -64,7 +64,18 @@ class Graph:
     def step(self) -> None:
         kind = self._draw(
             st.sampled_from(
-                ("binary", "binary", "unary", "compare", "select", "reduce", "reduce", "rearrange", "product")
+                (
+                    "binary",
+                    "binary",
+                    "unary",
+                    "compare",
+                    "select",
+                    "reduce",
+                    "place",
+                    "cumulate",
+                    "rearrange",
+                    "product",
+                )
             )
         )
         try:
@@ -100,8 +111,39 @@ class Graph:
             return
         axes = self._draw(st.one_of(st.just({rank - 1}), st.sets(st.integers(0, rank - 1), min_size=1)))
         row = self._draw(st.sampled_from(("sum", "max", "min")))
+        if row == "sum":
+            operand = self._spread(operand, axes)
         result = reduce_type(row, operand[1], sorted(axes), self._draw(st.booleans()))
         self.record("reduce", [operand], f'row = "{row}", axes = {_numbers(sorted(axes))}', result)
+
+    def _spread(self, operand: Value, axes: set[int]) -> Value:
+        """Perhaps the operand broadcast along what is reduced."""
+        name, kind = operand
+        shape = [8 if extent == 1 and axis in axes else extent for axis, extent in enumerate(kind.shape)]
+        if list(kind.shape) == shape or not self._draw(st.booleans()):
+            return operand
+        dims = [-1 if extent != new else axis for axis, (extent, new) in enumerate(zip(kind.shape, shape, strict=True))]
+        self.record("rearrange", [(name, kind)], f"dims = {_numbers(dims)}", tensor_type(shape, FP32))
+        return self.values.pop()
+
+    def _place(self) -> None:
+        # Of computed values the order of a sum may decide which is the largest.
+        leaves = [value for value in self.values if value in self.arguments and max(value[1].shape) > 1]
+        if not leaves:
+            return
+        leaf = self._draw(st.sampled_from(leaves))
+        axis = self._draw(st.sampled_from([k for k, extent in enumerate(leaf[1].shape) if extent > 1]))
+        row, keeps = self._draw(st.sampled_from(("argmax", "argmin"))), self._draw(st.booleans())
+        result = index_type(row, leaf[1], (axis,), keeps)
+        self.record("reduce", [leaf], f'row = "{row}", axes = {_numbers([axis])}', result)
+        self.record("map", [self.values.pop()], 'row = "cast", mode = "rint"', tensor_type(result.shape, FP32))
+
+    def _cumulate(self) -> None:
+        operand = self.pick()
+        long = [axis for axis, extent in enumerate(operand[1].shape) if extent > 1]
+        if long:
+            axis = self._draw(st.sampled_from(long))
+            self.record("cumulate", [operand], f"axis = {axis} : i64", operand[1])
 
     def _rearrange(self) -> None:
         operand = self.pick()

@@ -9,6 +9,7 @@ import numpy
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.interpreter.arithmetic import ELEMENTWISE, REDUCTIONS, computed, narrowed, scalar_array
+from pypto_jit.dialects.interpreter.positions import POSITIONS, position
 from pypto_jit.dialects.interpreter.predicates import COMPARE
 from pypto_jit.dialects.interpreter.rounding import convert
 from pypto_jit.dialects.interpreter.tiles import Array
@@ -79,8 +80,15 @@ def _select(operation: ir.Operation, operands: list[int], results: list[int]) ->
 
 
 def _reduce(operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:
-    kind, function = _result(operation), REDUCTIONS[_text(operation, "row")]
+    kind, row = _result(operation), _text(operation, "row")
     axes = tuple(ir.DenseI64ArrayAttr(operation.attributes["axes"]))
+    if row in POSITIONS:
+
+        def find(values: _Values) -> None:
+            values[results[0]] = position(row, values[operands[0]], axes[0]).reshape(kind.shape)
+
+        return find
+    function = REDUCTIONS[row]
     source_kind = parse_type(str(operation.operands[0].type))
     keeps = isinstance(source_kind, TensorType) and source_kind.rank == kind.rank
 
@@ -88,6 +96,16 @@ def _reduce(operation: ir.Operation, operands: list[int], results: list[int]) ->
         source = values[operands[0]]
         kept = [1 if k in axes else extent for k, extent in enumerate(source.shape) if keeps or k not in axes]
         values[results[0]] = narrowed(function(source, axes), kind.dtype).reshape(kept)
+
+    return run
+
+
+def _cumulate(operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:
+    kind, axis = _result(operation), ir.IntegerAttr(operation.attributes["axis"]).value
+    wide = numpy.float64 if kind.dtype.is_float else numpy.int64
+
+    def run(values: _Values) -> None:
+        values[results[0]] = narrowed(numpy.cumsum(values[operands[0]].astype(wide), axis=axis), kind.dtype)
 
     return run
 
@@ -163,6 +181,7 @@ EXPRESSION_STEPS: dict[str, Callable[[ir.Operation, list[int], list[int]], _Step
     "pypto.map": _map,
     "pypto.select": _select,
     "pypto.reduce": _reduce,
+    "pypto.cumulate": _cumulate,
     "pypto.product": _product,
     "pypto.fill": _fill,
     "pypto.rearrange": _rearrange,

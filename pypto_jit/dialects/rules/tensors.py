@@ -114,6 +114,32 @@ def reduce_type(name: str, operand: TensorType, axes: Sequence[int], keepdims: b
     return tensor_type(shape, operand.dtype)
 
 
+def index_type(name: str, operand: TensorType, axes: Sequence[int], keepdims: bool) -> TensorType:
+    """The result of ``argmax`` or ``argmin`` over an axis: INT32.
+
+    Raises:
+        ShapeError: as `reduce_type`, or the axis has no elements.
+    """
+    result = reduce_type(name, operand, axes, keepdims)
+    if any(operand.shape[axis] == 0 for axis in axes):
+        raise ShapeError(
+            f"{name} needs an element to find",
+            found=list(operand.shape),
+            expected=f"a positive extent along axis {axes[0]}",
+        )
+    return tensor_type(result.shape, INT32)
+
+
+def cumulate_type(operand: TensorType, axis: int) -> TensorType:
+    """The result of running totals along an axis.
+
+    Raises:
+        ShapeError: there is no such axis.
+    """
+    reduce_type("cumsum", operand, (axis,), keepdims=True)
+    return tensor_type(operand.shape, operand.dtype)
+
+
 def product_type(lhs: TensorType, rhs: TensorType) -> TensorType:
     """The result of a matrix product: FP32, or INT32 of INT8; leading dimensions broadcast.
 

@@ -51,7 +51,7 @@ def emit_row_position(frame: Frame, instruction: Instruction) -> None:
         top = e.address(area.address, e.mul(row, e.mul(area.row_stride, dtype.bytes)))
 
         def candidates(column: Extent, mask: ir.Value | None, best: list[ir.Value]) -> list[ir.Value]:
-            """The better of some vectors and of what was in their lanes; places are those of the first vector's lane."""
+            """The better of some vectors and of what was in their lanes; places are the first vector's."""
             place = e.splat(e.cast("trunci", e.value(column), "i32"), lanes)
             following = []
             for k in range(len(best) // 2):

@@ -7,16 +7,13 @@ over pieces of the row, and what is written takes a last one.
 from __future__ import annotations
 
 from pypto_jit._mlir import ir
-from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
 from pypto_jit.lowering.tensors.extents import index_of
+from pypto_jit.lowering.tensors.partials import Partial
 from pypto_jit.lowering.tensors.terms import Layout, Term
 from pypto_jit.lowering.tensors.tiling import Tiling, choose
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
 from pypto_jit.targets import Target
-
-# How the partial results of a reduction combine.
-COMBINE = {"sum": "add", "max": "maximum", "min": "minimum", "prod": "mul"}
 
 
 class RowKernel:
@@ -106,14 +103,18 @@ class _Block:
         known: dict[Term, ir.Value] = {}
         step = self._tiling.columns
         for level in _levels(self._layout, reductions):
+            partials = [Partial(self._writer, term) for term in level]
             first = self.piece(0, known)
-            with self._writer.loop(step, self._columns, step, [first.tile(term) for term in level]) as loop:
-                piece = self.piece(loop.index, known)
-                for k, term in enumerate(level):
-                    assert term.node is not None
-                    combine = COMBINE[text(term.node.op, "row") or ""]
-                    loop.yielded[k] = self._writer.operator(combine, loop.carried[k], piece.tile(term))
-            known.update(zip(level, loop.results, strict=True))
+            initial = [partial.of_rows(first, 0) for partial in partials]
+            with self._writer.loop(step, self._columns, step, [tile for state in initial for tile in state]) as loop:
+                piece, carried = self.piece(loop.index, known), iter(loop.carried)
+                combined = [
+                    partial.combine([next(carried) for _ in state], partial.of_rows(piece, loop.index))
+                    for partial, state in zip(partials, initial, strict=True)
+                ]
+                loop.yielded = [tile for state in combined for tile in state]
+            found = iter(loop.results)
+            known.update({term: [next(found) for _ in s][0] for term, s in zip(level, initial, strict=True)})  # noqa: RUF015
         if self._layout.column not in self._layout.axes:
             self.piece(0, known).write(destination)
             return

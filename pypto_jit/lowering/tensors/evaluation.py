@@ -333,6 +333,12 @@ class Evaluation:
         blank = self._writer.emitter.value("pypto.create_tile", (), TileType(shape, dtype, Space.VEC, shape))
         return self._limited(blank, extents)
 
+    def zeros(self, tile: ir.Value, dtype: DType) -> ir.Value:
+        """Zeros in the form of another tile."""
+        writer, form = self._writer, self._form_of(tile)
+        filled = writer.operator("full", writer.number(0, dtype), shape=writer.tile(tile).shape, dtype=dtype)
+        return self._limited(filled, self._extents(form))
+
     def _limited(self, tile: ir.Value, extents: tuple[Index, Index]) -> ir.Value:
         """A tile of which only so much is valid."""
         kind = self._writer.tile(tile)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pypto_jit._mlir import ir
 from pypto_jit.errors import InternalError
 from pypto_jit.lowering.slices import Program
+from pypto_jit.lowering.tensors.cumulative import CumulativeKernel
 from pypto_jit.lowering.tensors.elementwise import RowKernel
 from pypto_jit.lowering.tensors.extents import Extent, Extents
 from pypto_jit.lowering.tensors.products import ProductKernel
@@ -22,9 +23,11 @@ from pypto_jit.lowering.tree import Node
 from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import Target
 
-Plan = RowKernel | ColumnKernel | ProductKernel
+Plan = RowKernel | ColumnKernel | CumulativeKernel | ProductKernel
 # Operations whose results are values, not memory.
-VALUES = frozenset({"pypto.map", "pypto.select", "pypto.reduce", "pypto.product", "pypto.fill", "pypto.rearrange"})
+VALUES = frozenset(
+    {"pypto.map", "pypto.select", "pypto.reduce", "pypto.cumulate", "pypto.product", "pypto.fill", "pypto.rearrange"}
+)
 # Operations that write, or say what a task may write, and which operand that is.
 _WRITTEN = {"pypto.assign": 1, "pypto.store": 1, "pypto.write": 1, "pypto.access": 0}
 # Elementwise operations that are rather computed twice than kept; other operations are kept.
@@ -63,9 +66,12 @@ def _plan(layout: Layout, types: TypeTable, extents: Extents, target: Target) ->
     for term in layout.terms:
         # Backwards a tile of a kernel has one element along the axis: where that is along rows, only to copy.
         copies = term is layout.root or layout.column not in term.flipped
-        if term.flipped and (products or layout.reduced or not copies or turned_axis(layout) is not None):
+        one_by_one = not products and not layout.reduced and layout.cumulated is None
+        if term.flipped and not (one_by_one and copies and turned_axis(layout) is None):
             assert term.seen_as is not None
             raise CannotFuseError(term.seen_as)
+    if layout.cumulated is not None:
+        return CumulativeKernel(layout, target)
     if products and layout.reduced:
         raise CannotFuseError(products[0].value)
     if products:

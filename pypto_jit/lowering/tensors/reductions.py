@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pypto_jit._mlir import ir
-from pypto_jit.lowering.attributes import text
-from pypto_jit.lowering.tensors.elementwise import COMBINE
-from pypto_jit.lowering.tensors.evaluation import Evaluation, Place, computing_dtype
+from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
 from pypto_jit.lowering.tensors.extents import index_of
+from pypto_jit.lowering.tensors.partials import Partial
 from pypto_jit.lowering.tensors.terms import Layout
 from pypto_jit.lowering.tensors.tiling import Tiling, choose
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
@@ -30,9 +29,6 @@ class ColumnKernel:
         self._extents: list[Index] = []
         self._counts: list[Index] = []
         self._steps: list[Index] = []
-        node = layout.root.node
-        assert node is not None
-        self._row = text(node.op, "row") or ""
 
     def count_blocks(self, writer: TileWriter) -> Index:
         """How many independent blocks there are."""
@@ -53,26 +49,29 @@ class ColumnKernel:
     def write_block(self, writer: TileWriter, number: Index, destination: ir.Value) -> None:
         """Write one block; the blocks have been counted."""
         digits = writer.digits(number, self._counts)
-        first = self._partial(writer, digits, 0)
+        partial = Partial(writer, self._layout.root)
+        first, state = self._partial(writer, partial, digits, 0)
         steps = writer.product(self._steps)
-        if isinstance(steps, int) and steps == 1:
-            first.write(destination)
-            return
-        with writer.loop(1, steps, 1, [first.tile(self._layout.root)]) as loop:
-            step = self._partial(writer, digits, loop.index).tile(self._layout.root)
-            loop.yielded[0] = writer.operator(COMBINE[self._row], loop.carried[0], step)
-        first.store(loop.results[0], self._layout.axes, destination)
+        if not (isinstance(steps, int) and steps == 1):
+            with writer.loop(1, steps, 1, state) as loop:
+                step = self._partial(writer, partial, digits, loop.index)[1]
+                loop.yielded = partial.combine(loop.carried, step)
+            state = loop.results
+        first.store(state[0], self._layout.axes, destination)
 
-    def _partial(self, writer: TileWriter, block: list[Index], step: Index) -> Evaluation:
-        """One step: its evaluation knows what the root is of this part alone."""
+    def _partial(
+        self, writer: TileWriter, partial: Partial, block: list[Index], step: Index
+    ) -> tuple[Evaluation, list[ir.Value]]:
+        """One step: its evaluation, and what the root is of this part alone."""
         layout, tiling = self._layout, self.tiling
         *outer, piece = block
         places = {axis: Place(index, 1) for axis, index in zip(self._outer, outer, strict=True)}
         digits = writer.digits(step, self._steps)
         places.update({axis: Place(digits.pop(0), 1) for axis in self._inner})
         rows: Index = 1
+        row: Index = 0
         for axis in tiling.group:
-            offset = writer.multiply(digits.pop(0), tiling.size)
+            row = offset = writer.multiply(digits.pop(0), tiling.size)
             rows = writer.part(offset, tiling.size, self._extents[axis])
             places[axis] = Place(offset, rows)
         if layout.column in layout.reduced:
@@ -83,12 +82,4 @@ class ColumnKernel:
             columns = writer.part(offset, tiling.columns, self._extents[layout.column])
             places[layout.column] = Place(offset, columns)
         evaluation = Evaluation(writer, layout, tiling, places, rows, columns)
-        source = layout.root.terms[0]
-        tile = writer.convert(evaluation.tile(source), computing_dtype(source.type.dtype))
-        tile = evaluation.spread(tile, evaluation.whole(source.axes))
-        if tiling.rows != 1:
-            tile = writer.operator(f"col_{self._row}", tile)
-        if layout.column in layout.reduced and tiling.columns != 1:
-            tile = writer.operator(f"row_{self._row}", tile)
-        evaluation.known[layout.root] = tile
-        return evaluation
+        return evaluation, partial.of_block(evaluation, row, layout.column in layout.reduced)

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TensorType
-from pypto_jit.lowering.attributes import numbers
+from pypto_jit.lowering.attributes import number, numbers
 from pypto_jit.lowering.tensors.extents import Extent, Extents
 from pypto_jit.lowering.tree import Node
 from pypto_jit.lowering.types import TypeTable
@@ -77,6 +77,7 @@ class Layout:
         column: the axis along the columns of its tiles; None where it has one element.
         terms: all terms, operands before what uses them.
         reduced: the axes that the root itself reduces, where they are not just the columns.
+        cumulated: the axis that the root adds up along; None where it does not.
     """
 
     root: Term
@@ -85,6 +86,7 @@ class Layout:
     column: int | None
     terms: list[Term]
     reduced: tuple[int, ...] = ()
+    cumulated: int | None = None
 
     @property
     def rows(self) -> list[int]:
@@ -168,6 +170,7 @@ class _Builder:
         self._waiting: list[tuple[int, int, Term]] = []
         self._product: Node | None = None
         self._reduced_by_root: list[int] = []
+        self._cumulated: int | None = None
         self._axes: Axes = tuple(None if extent == 1 else self._axis(extent) for extent in shape)
         self._written = len(self._extents)
         self._column: int | None = None
@@ -190,7 +193,8 @@ class _Builder:
         for term in reversed(computed):
             order.update(dict.fromkeys([*term.terms, term]))
         terms = list(order) or [root]
-        return Layout(root, self._axes, self._extents, self._column, terms, tuple(self._reduced_by_root))
+        reduced = tuple(self._reduced_by_root)
+        return Layout(root, self._axes, self._extents, self._column, terms, reduced, self._cumulated)
 
     def _term(self, value: ir.Value, axes: Axes) -> Term:
         node, seen_as, flipped = self._maker(value), None, frozenset[int]()
@@ -227,6 +231,8 @@ class _Builder:
     def _operands(self, node: Node, axes: Axes) -> list[Term | ir.Value]:
         if node.name == "pypto.reduce":
             return [self._reduced(node, axes)]
+        if node.name == "pypto.cumulate":
+            return [self._totalled(node, axes)]
         if node.name == "pypto.product":
             return self._multiplied(node, axes)
         result: list[Term | ir.Value] = []
@@ -256,7 +262,21 @@ class _Builder:
                 if among_rows:
                     self._reduced_by_root.append(axis)
             inner.append(axis)
-        return self._term(node.operands[0], tuple(inner))
+        term = self._term(node.operands[0], tuple(inner))
+        if any(inner[dim] not in term.axes for dim in long):
+            # What is spread along a reduced axis counts as often as it is there.
+            raise CannotFuseError(node.operands[0])
+        return term
+
+    def _totalled(self, node: Node, axes: Axes) -> Term:
+        along = axes[number(node.op, "axis") or 0]
+        if node.results[0] != self._value or along is None:
+            raise CannotFuseError(node.results[0])
+        self._cumulated = along
+        if len(self._extents) == 1:
+            # A single row is added up element by element.
+            self._column = None
+        return self._term(node.operands[0], axes)
 
     def _column_axis(self, node: Node, extent: Extent, axes: Axes) -> int:
         if self._column is None:

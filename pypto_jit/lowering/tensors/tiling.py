@@ -24,8 +24,9 @@ ENOUGH_BLOCKS = 16
 UNKNOWN_COLUMNS = 512
 # Columns of a tile that is turned: as many rows make a tile that reads and writes whole cache lines.
 TURNED_EDGE = 64
-# Full tiles that the machine needs besides operands and result; a selection also makes tiles of scalars.
-_SCRATCH = {"reduce": 1, "select": 3}
+# Full tiles that the machine needs besides operands and result; a selection also makes tiles of scalars, and the index
+# of an extreme is selected by the comparison of two.
+_SCRATCH = {"reduce": 1, "select": 3, "index": 7}
 # Every tile is computed in four-byte elements or fewer.
 ELEMENT_BYTES = 4
 
@@ -73,6 +74,8 @@ def live_tiles(layout: Layout) -> int:
         scratch = _SCRATCH.get(term.kind, 0)
         if term.node is not None and term.kind == "map" and text(term.node.op, "row") == "cmp":
             scratch = _SCRATCH["select"]
+        if layout.reduced and term.node is not None and text(term.node.op, "row") in ("argmax", "argmin"):
+            scratch = _SCRATCH["index"]
         # A conversion has its source beside its result.
         converted = 1 if full and term.kind == "memory" and term.type.dtype.bits != 32 else 0
         if full:
