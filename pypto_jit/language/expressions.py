@@ -438,6 +438,10 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
         from pypto_jit.language.joining import concatenated
 
         return concatenated(operands, attributes.get("axis", -1))
+    if name in ("matmul_acc", "matmul_bias"):
+        from pypto_jit.language import accumulation
+
+        return (accumulation.accumulated if name == "matmul_acc" else accumulation.biased)(*operands)
     if name == "rdivs":
         return elementwise("div", operands[1], operands[0])
     if name in ("row_expand", "col_expand"):
