@@ -22,6 +22,7 @@ from pypto_jit.errors import (
     OptionError,
     PyptoError,
     RaceError,
+    RegistrationError,
     ShapeError,
     SourceUnavailableError,
     Span,
@@ -31,6 +32,7 @@ from pypto_jit.errors import (
 from pypto_jit.options import Arch, BackendType, CompileOptions, DfxOptions, ExecutionMode, RunConfig
 from pypto_jit.runtime.artifact import CompiledProgram
 from pypto_jit.signature import Constant, ParamInfo, TensorSpec
+from pypto_jit.torch_library import torch_op
 
 __version__ = "0.1.0"
 
@@ -61,6 +63,7 @@ __all__ = [
     "Program",
     "PyptoError",
     "RaceError",
+    "RegistrationError",
     "RunConfig",
     "ShapeError",
     "SourceUnavailableError",
@@ -72,4 +75,5 @@ __all__ = [
     "interpret",
     "jit",
     "load",
+    "torch_op",
 ]

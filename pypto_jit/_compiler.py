@@ -17,6 +17,7 @@ from pypto_jit._native import in_place_pairs, native_text
 from pypto_jit.dialects.assembly import print_assembly
 from pypto_jit.errors import AssemblyError, Span
 from pypto_jit.frontend.trace import Returns, Traced, trace
+from pypto_jit.language.reads import Read
 from pypto_jit.lowering.context import borrowed_context
 from pypto_jit.lowering.cpu.codegen import compile_llvm_ir
 from pypto_jit.lowering.cpu.description import host_cpu
@@ -48,6 +49,24 @@ class Clock:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+class Interface(NamedTuple):
+    """What calls of a kernel take and return.
+
+    Attributes:
+        parameters: as in a compiled program.
+        returns: as in a compiled program.
+        reads: the globals and closure variables that this depends on.
+    """
+
+    parameters: tuple[ParamInfo, ...]
+    returns: Returns
+    reads: tuple[Read, ...]
+
+    def holds(self) -> bool:
+        """Whether a trace would still find the same."""
+        return all(read.holds() for read in self.reads)
 
 
 class Source(NamedTuple):
@@ -299,6 +318,18 @@ def lower_kernel(function: FunctionType, arguments: Arguments, options: CompileO
         lowered = lower_traced(traced, target, options, Clock(), observation)
     texts = {**observation.texts, "pto": lowered.assembly or "", "llvm": lowered.text}
     return Stages({name: texts[name] for name in stage_names()}, lowered.error, source)
+
+
+def interface_of(function: FunctionType, arguments: Arguments, target: Target) -> Interface:
+    """What calls of a kernel take and return, from its trace alone.
+
+    Raises:
+        ValueNeeded: the value of a scalar is needed.
+        PyptoError: the kernel is at fault; the error names the line.
+    """
+    with borrowed_context() as context:
+        traced = trace(function, arguments, target, context)
+        return Interface(traced.parameters, traced.returns, traced.reads)
 
 
 def stage_names() -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pypto_jit._acceptance import INTERPRET, LOWER, Acceptance, Accepted, check_compile, check_only
 from pypto_jit._cached import Compiled, compile_cached
 from pypto_jit._declaration import declared_parameters
+from pypto_jit._destinations import OUT, Destinations, destinations
 from pypto_jit._outputs import check_outputs, plain, to_observe, write_outputs
 from pypto_jit._specializations import CacheInfo, Specialization, Specializations
 from pypto_jit._statics import Statics
@@ -25,7 +26,7 @@ from pypto_jit.options import CompileOptions, RunConfig
 from pypto_jit.runtime.acceptance import check_run, take_config
 from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocator, tensor_argument
 from pypto_jit.runtime.artifact import CompiledProgram, returned
-from pypto_jit.runtime.binding import Binder, BoundCall
+from pypto_jit.runtime.binding import Binder, BoundCall, Parameter
 from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, HotPaths, constant_guard
 from pypto_jit.runtime.extents import dynamic_allocator, resolve
 from pypto_jit.runtime.launch import OverlappingInputs, as_array, check_autograd, launch, separated
@@ -33,7 +34,8 @@ from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 from pypto_jit.targets import BY_NAME
 
 if TYPE_CHECKING:
-    from pypto_jit._compiler import Observation, Stages
+    from pypto_jit._compiler import Interface, Observation, Stages
+    from pypto_jit.runtime.artifact import Returns
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -45,6 +47,7 @@ class JitFunction:
     Attributes:
         original: the function as written.
         function: what the decorator returns.
+        operators: those of torch that the kernel is registered as, by name.
     """
 
     def __init__(self, original: FunctionType, config: RunConfig) -> None:
@@ -60,10 +63,13 @@ class JitFunction:
         self._statics = Statics(original.__name__)
         self._hot = HotPaths()
         self._lock = threading.Lock()
+        # What torch knows of the kernel, by name; it forgets a kernel that is no more.
+        self.operators: dict[str, Any] = {}
         self.function = functools.update_wrapper(self._caller.function, original)
         for name in ("lower", "compile", "interpret", "cache_info", "explain_last_miss", "cache_clear"):
             setattr(self.function, name, getattr(self, name))
         self.function.__pypto_kernel__ = original  # type: ignore[attr-defined]
+        self.function.__pypto_jit__ = self  # type: ignore[attr-defined]
         # torch.compile must call a kernel, not look into the generated code.
         self.function._torchdynamo_disable = True  # type: ignore[attr-defined]
         self.function._torchdynamo_disable_msg = "a kernel is already compiled"  # type: ignore[attr-defined]
@@ -87,15 +93,16 @@ class JitFunction:
             return self._inline(values, extra, named)
         with _blaming_the_caller():
             config = self._chosen(named)
+            out = named.pop(OUT, None)
             call = self._binder.bind(values, extra, named)
             check_autograd(list(call.tensors), [call.values[name] for name in call.tensors])
             if config.check_races:
                 accepted = self._accept(config)
                 check_run(dataclasses.replace(accepted.run, check_races=False), self.original.__name__)
-                return self._interpret(call, config)
+                return self._interpret(call, config, out)
             if os.environ.get("PYPTO_JIT_INTERPRET", "0") not in ("", "0"):
-                return self._interpret(call, config)
-            return self._run(call, config)
+                return self._interpret(call, config, out)
+            return self._run(call, config, out=out)
 
     def _inline(self, values: tuple[Any, ...], extra: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """A call by a kernel that is being traced, from code of others: kernel code goes there by itself."""
@@ -117,7 +124,7 @@ class JitFunction:
         config = named.pop("config", None)
         return self._config if config is None else take_config(config)
 
-    def _run(self, call: BoundCall, config: RunConfig, results: Mapping[str, Any] = _NOTHING) -> Any:
+    def _run(self, call: BoundCall, config: RunConfig, results: Mapping[str, Any] = _NOTHING, out: Any = None) -> Any:
         accepted = self._accept(config)
         check_run(accepted.run, self.original.__name__)
         try:
@@ -130,7 +137,8 @@ class JitFunction:
             raise
         program = specialization.program
         call = self._statics.named(accepted.key, call)
-        values, arguments = _complete(program.tensors, call, results)
+        into = None if out is None else self._destinations(program.tensors, call, out)
+        values, arguments = _complete(program.tensors, call, results if into is None else into.written)
         try:
             scalars = [call.scalars[info.name] for info in program.scalars]
             tensors = [values[info.name] for info in program.tensors]
@@ -139,25 +147,37 @@ class JitFunction:
             copies = {program.tensors[k].name: copy for k, copy in overlap.copies.items()}
             with_copies = [copies.get(name, values.get(name, value)) for name, value in call.values.items()]
             self._run(self._binder.bind(with_copies), config, values)
-            return returned(program.returns, values)
-        if config is self._config:
-            self._make_hot(specialization, call, arguments)
-        return returned(program.returns, values)
+        else:
+            if config is self._config:
+                self._make_hot(specialization, call, arguments, into)
+        return _settled(program.returns, values, into)
 
-    def _make_hot(self, specialization: Specialization, call: BoundCall, arguments: Sequence[TensorArgument]) -> None:
+    def _destinations(self, tensors: Sequence[ParamInfo], call: BoundCall, out: Any) -> Destinations:
+        return destinations(self.original.__name__, tensors, call.values, call.extents, out)
+
+    def _make_hot(
+        self,
+        specialization: Specialization,
+        call: BoundCall,
+        arguments: Sequence[TensorArgument],
+        into: Destinations | None,
+    ) -> None:
         """Let the generated code try this specialization for calls like this one, before it takes the slow path."""
         tensors = specialization.program.tensors
+        given = {} if into is None else into.given
         kinds = tuple(
-            (info.name, ALLOCATED if call.values.get(info.name, OMITTED) is OMITTED else argument.kind)
+            (info.name, argument.kind if {**call.values, **given}.get(info.name, OMITTED) is not OMITTED else ALLOCATED)
             for info, argument in zip(tensors, arguments, strict=True)
         )
-        key = (kinds, call.library)
+        if into is not None and not (into.direct and all(kind == TORCH for _, kind in kinds)):
+            return
+        key = (kinds, call.library, *given)
         with self._lock:
             if specialization.evicted:
                 return
             path = specialization.paths.get(key)
             if path is None:
-                path = specialization.paths[key] = self._hot_path(specialization, call, kinds)
+                path = specialization.paths[key] = self._hot_path(specialization, call, kinds, tuple(given))
             if self._hot.admit(path):
                 self._caller.install(self._hot.paths)
 
@@ -168,7 +188,13 @@ class JitFunction:
             if self._hot.drop(specialization.paths.values()):
                 self._caller.install(self._hot.paths)
 
-    def _hot_path(self, specialization: Specialization, call: BoundCall, kinds: tuple[tuple[str, str], ...]) -> HotPath:
+    def _hot_path(
+        self,
+        specialization: Specialization,
+        call: BoundCall,
+        kinds: tuple[tuple[str, str], ...],
+        destinations: tuple[str, ...],
+    ) -> HotPath:
         program, library = specialization.program, call.library
         only_torch = all(kind in (TORCH, ALLOCATED) for _, kind in kinds) and library == TORCH
         door = program.torch_entry if only_torch else None
@@ -185,6 +211,7 @@ class JitFunction:
             allocators=_allocators(program.tensors, kinds, library),
             threads=self._config.thread_limit,
             scalars=tuple(info.name for info in program.scalars),
+            destinations=destinations,
         )
 
     # Specializations
@@ -239,14 +266,19 @@ class JitFunction:
     def _compile(self, call: BoundCall, options: CompileOptions) -> Compiled:
         return compile_cached(self.original, call.arguments, options)
 
-    def _interpret(self, call: BoundCall, config: RunConfig) -> Any:
+    def _interpret(self, call: BoundCall, config: RunConfig, out: Any = None) -> Any:
         from pypto_jit._compiler import interpret_kernel
 
         values: dict[str, Any] = dict(call.scalars)
+        into: Destinations | None = None
 
         def operands(call: BoundCall, parameters: Sequence[ParamInfo]) -> list[Any]:
+            nonlocal into
             tensors = [info for info in parameters if isinstance(info.spec, TensorSpec)]
             values.update(_complete(tensors, call)[0])
+            if out is not None:
+                # The results are new here: a tensor that is read as well is written when all is computed.
+                into = Destinations(self._destinations(tensors, call, out).given, values)
             arrays = [as_array(values[info.name]) for info in tensors]
             arrays = separated(arrays, tensors) if config.check_races else arrays
             given = {**call.scalars, **{info.name: array for info, array in zip(tensors, arrays, strict=True)}}
@@ -260,7 +292,7 @@ class JitFunction:
                 self.original, call.arguments, target, functools.partial(operands, named), config.check_races
             ),
         )
-        return returned(returns, values)
+        return _settled(returns, values, into)
 
     # What the user may ask for
 
@@ -287,6 +319,29 @@ class JitFunction:
                 (options.platform,), call, lambda _, call: lower_kernel(self.original, call.arguments, options)
             )
 
+    def interface(self, values: Mapping[str, Any]) -> Interface:
+        """What a call takes and returns, from a trace: nothing is compiled.
+
+        Args:
+            values: of every parameter: a specification of a tensor, `OMITTED`, or as in a call.
+        """
+        from pypto_jit._compiler import interface_of
+
+        call = self._binder.bind(list(values.values()), ahead=True)
+        target = BY_NAME[self._config.arch.value]
+        return self._statics.settle(
+            (target.name,), call, lambda _, call: interface_of(self.original, call.arguments, target)
+        )
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters as calls are matched with them.
+
+        Raises:
+            DecoratorError: an annotation cannot be evaluated.
+        """
+        return self._binder.parameters
+
     def compile(self, *args: Any, **kwargs: Any) -> CompiledProgram:
         """The compiled program for these arguments: see `Kernel.compile`."""
         with _blaming_the_caller():
@@ -299,9 +354,10 @@ class JitFunction:
     def interpret(self, *args: Any, **kwargs: Any) -> Any:
         """Run in NumPy: see `Kernel.interpret`."""
         with _blaming_the_caller():
+            out = None if OUT in inspect.signature(self.original).parameters else kwargs.pop(OUT, None)
             call, config = self._bind(args, kwargs, "interpret()", INTERPRET)
             check_autograd(list(call.tensors), [call.values[name] for name in call.tensors])
-            return self._interpret(call, config)
+            return self._interpret(call, config, out)
 
     def cache_info(self) -> CacheInfo:
         """See `Kernel.cache_info`."""
@@ -378,6 +434,14 @@ def _allocators(
         else:
             made.append((info.name, allocator(info.spec, library), ()))
     return tuple(made)
+
+
+def _settled(returns: Returns, values: Mapping[str, Any], into: Destinations | None) -> Any:
+    """What a call returns, when the tensors that it was given for its results have them."""
+    if into is not None:
+        into.settle()
+        values = {**values, **into.given}
+    return returned(returns, values)
 
 
 class _blaming_the_caller:

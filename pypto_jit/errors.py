@@ -167,6 +167,12 @@ class DecoratorError(PyptoError, TypeError):
     code = "PYPTO-DECORATOR"
 
 
+class RegistrationError(PyptoError, ValueError):
+    """A kernel that cannot be registered with torch: its name, its parameters, its results, its backward."""
+
+    code = "PYPTO-REGISTRATION"
+
+
 class AssemblyError(PyptoError, ValueError):
     """A ``.pto`` text that is malformed, or that cannot be emitted for the target."""
 

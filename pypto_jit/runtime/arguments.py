@@ -206,6 +206,18 @@ def _torch_argument(
     return None if known is None else tensor_argument(_spec(shape, known, strides, dims), kind, plain, shape)
 
 
+def torch_dtype(name: str, value: torch.Tensor) -> DType:
+    """The dtype of torch's tensor as kernels have it.
+
+    Raises:
+        ArgumentError: they do not have it.
+    """
+    known = _BY_TORCH.get(value.dtype)
+    if known is None:
+        raise _bad_dtype(name, value.dtype, _nearest(name, value))
+    return known
+
+
 def _nearest(name: str, value: torch.Tensor) -> str:
     if value.is_complex():
         return f"torch.view_as_real({name})"

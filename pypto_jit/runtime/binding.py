@@ -143,11 +143,15 @@ class BoundCall:
 
 
 class Binder:
-    """Matches calls of one kernel."""
+    """Matches calls of one kernel.
+
+    Attributes:
+        parameters: the kernel's, in order.
+    """
 
     def __init__(self, name: str, parameters: Sequence[Parameter]) -> None:
         self._name = name
-        self._parameters = tuple(parameters)
+        self.parameters = tuple(parameters)
         self._signature = f"{name}({', '.join(p.name for p in parameters)})"
 
     def bind(
@@ -170,9 +174,9 @@ class Binder:
         if extra or named:
             raise self._surplus(len(values) + len(extra), named or {})
         if ahead:
-            values = [_told(p) if v is OMITTED else v for p, v in zip(self._parameters, values, strict=True)]
-        missing = [p.name for p, v in zip(self._parameters, values, strict=True) if v is OMITTED and not p.output]
-        undeclared = [p.name for p in self._parameters if p.name in missing and p.kind == "tensor"]
+            values = [_told(p) if v is OMITTED else v for p, v in zip(self.parameters, values, strict=True)]
+        missing = [p.name for p, v in zip(self.parameters, values, strict=True) if v is OMITTED and not p.output]
+        undeclared = [p.name for p in self.parameters if p.name in missing and p.kind == "tensor"]
         if ahead and undeclared:
             name = undeclared[0]
             raise ArgumentError(
@@ -187,9 +191,9 @@ class Binder:
         tensors: dict[str, TensorArgument] = {}
         scalars: dict[str, Number] = {}
         arguments: dict[str, Argument] = {}
-        fixed = frozenset(p.name for p in self._parameters if p.runtime)
+        fixed = frozenset(p.name for p in self.parameters if p.runtime)
         key: list[Any] = []
-        for parameter, value in zip(self._parameters, values, strict=True):
+        for parameter, value in zip(self.parameters, values, strict=True):
             name = parameter.name
             if value is OMITTED and parameter.declared is not None:
                 # What it will be is known: the same as if it were given.
@@ -215,8 +219,8 @@ class Binder:
             else:
                 key.append(self._constant(parameter, value))
                 arguments[name] = Constant(value)
-        named_values = {p.name: v for p, v in zip(self._parameters, values, strict=True)}
-        outputs = tuple(p.name for p in self._parameters if p.written)
+        named_values = {p.name: v for p, v in zip(self.parameters, values, strict=True)}
+        outputs = tuple(p.name for p in self.parameters if p.written)
         call = BoundCall(named_values, tensors, scalars, arguments, outputs, fixed, tuple(key))
         call.check_extents()
         return call
@@ -224,14 +228,14 @@ class Binder:
     def _surplus(self, count: int, named: Mapping[str, Any]) -> ArgumentError:
         if named:
             unknown = next(iter(named))
-            near = difflib.get_close_matches(unknown, [p.name for p in self._parameters] + ["config"], 1, 0.5)
+            near = difflib.get_close_matches(unknown, [p.name for p in self.parameters] + ["config"], 1, 0.5)
             return ArgumentError(
                 f"{self._name}() has no parameter '{unknown}'",
                 expected=self._signature,
                 hint=f"did you mean '{near[0]}'?" if near else None,
             )
-        positional = sum(not p.keyword_only for p in self._parameters)
-        given = count - (len(self._parameters) - positional)
+        positional = sum(not p.keyword_only for p in self.parameters)
+        given = count - (len(self.parameters) - positional)
         return ArgumentError(
             f"{self._name}() takes {positional} positional arguments", found=given, expected=self._signature
         )

@@ -20,8 +20,9 @@ import math
 import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
+from weakref import WeakMethod
 
 import numpy
 import torch
@@ -75,6 +76,7 @@ class HotPath:
         allocators: name of each allocated output, what allocates it, and the names of what that is given.
         sees_torch: whether the entry checks what DLPack hides of torch's tensors, and counts their versions up.
         threads: None: as many as torch uses.
+        destinations: names of the results that the call gives tensors for, in ``out=``.
     """
 
     entry: Callable[..., Any]
@@ -87,6 +89,7 @@ class HotPath:
     allocators: tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...] = ()
     threads: int | None = None
     scalars: tuple[str, ...] = ()
+    destinations: tuple[str, ...] = ()
 
 
 class HotPaths:
@@ -184,7 +187,8 @@ class GeneratedCaller:
         function: the kernel; its name, globals and signature are taken over. Nothing is required in the signature of
             the generated function: the slow path says what is missing.
         slow: called with the values of all parameters, the tuple of surplus arguments, and the dictionary of named
-            arguments that are no parameters; ``config`` is one of these, because a parameter would cost each call.
+            arguments that are no parameters; ``config`` is one of these, because a parameter would cost each call. The
+            object of a method must be kept by others.
         """
         self._parameters = list(inspect.signature(function).parameters.values())
         self._name = function.__name__ if function.__name__.isidentifier() else "kernel"
@@ -193,7 +197,8 @@ class GeneratedCaller:
             prefix = "_" + prefix
         self._prefix = prefix
         self._names = frozenset(parameter.name for parameter in self._parameters)
-        self._slow = slow
+        # The garbage collector does not look into code, and would never free a kernel that its own code holds.
+        self._slow = WeakMethod(slow) if isinstance(slow, MethodType) else lambda: slow
         self._filename = f"<pypto_jit caller {next(self._numbers)} of {self._name}>"
         source = _Source(prefix)
         self._cold = self._compile(source, [f"return {self._slow_call(source)}"])
@@ -216,7 +221,7 @@ class GeneratedCaller:
     def _slow_call(self, source: _Source) -> str:
         p = self._prefix
         values = "".join(f"{parameter.name}, " for parameter in self._parameters)
-        return f"{source.constant(self._slow)}(({values}), {p}extra, {p}named)"
+        return f"{source.constant(self._slow)}()(({values}), {p}extra, {p}named)"
 
     def _compile(self, source: _Source, lines: list[str]) -> CodeType:
         text = "\n".join([self._header(), *("    " + line for line in lines)]) + "\n"
@@ -234,12 +239,17 @@ class GeneratedCaller:
 
     def _hot(self, paths: Sequence[HotPath]) -> CodeType:
         p, source = self._prefix, _Source(self._prefix)
-        lines = [f"if not {p}extra and not {p}named:"]
         # Those that are told apart at a glance come first: a call with other tensors passes them by.
-        for path in sorted(paths, key=lambda path: all(kind in (TORCH, SUBCLASS) for _, kind in path.tensors)):
-            lines.append("    try:")
-            lines += ["        " + line for line in self._path(path, source)]
-            lines += [f"    except {source.constant(Exception)}:", "        pass"]
+        paths = sorted(paths, key=lambda path: all(kind in (TORCH, SUBCLASS) for _, kind in path.tensors))
+        lines = []
+        for given in (False, True):
+            tried = [path for path in paths if bool(path.destinations) is given]
+            if tried:
+                lines.append(f"if not {p}extra and {'' if given else 'not '}{p}named:")
+            for path in tried:
+                lines.append("    try:")
+                lines += ["        " + line for line in self._path(path, source)]
+                lines += [f"    except {source.constant(Exception)}:", "        pass"]
         lines.append(f"return {self._slow_call(source)}")
         return self._compile(source, lines)
 
@@ -247,6 +257,7 @@ class GeneratedCaller:
         """The lines that try one path, and return where it fits."""
         # The parameter of an output that is left out keeps saying so, for the slow path.
         local = {name: f"{self._prefix}new_{name}" for name, _, _ in path.allocators}
+        local.update({name: f"{self._prefix}out{k}" for k, name in enumerate(path.destinations)})
         lines = [f"{local[name]} = {source.constant(make)}({', '.join(of)})" for name, make, of in path.allocators]
         arguments = [*(local.get(name, name) for name, _ in path.tensors), *path.scalars]
         if path.parallel:
@@ -257,11 +268,20 @@ class GeneratedCaller:
             written = "".join(f"{name}, " for name in torches)
             lines += [f"    {source.constant(count_versions)}(({written}))"] if written else []
         lines.append(f"    return {_expression(path.returns, local)}")
-        recorded = " or ".join(f"{name}.requires_grad" for name, kind in path.tensors if kind in (TORCH, SUBCLASS))
+        of_torch = [local.get(name, name) for name, kind in path.tensors if kind in (TORCH, SUBCLASS)]
+        recorded = " or ".join(f"{name}.requires_grad" for name in of_torch)
         if recorded:
             head = f"if not ({source.constant(torch.is_grad_enabled)}() and ({recorded})):"
             lines = [head, *("    " + line for line in lines)]
+        if path.destinations:
+            # Whatever else is named has no such key.
+            taken = "".join(f"{local[name]}, " for name in path.destinations)
+            one = len(path.destinations) == 1
+            given = f'{self._prefix}named["out"]'
+            lines = [f"{taken}= ({given}, )" if one else f"{taken}= {given}", *lines]
         conditions = self._conditions(path, source)
+        if path.destinations:
+            conditions.append(f"{source.constant(len)}({self._prefix}named) == 1")
         if conditions:
             lines = [f"if {' and '.join(conditions)}:", *("    " + line for line in lines)]
         return lines

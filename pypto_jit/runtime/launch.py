@@ -63,7 +63,7 @@ def check_autograd(names: Sequence[str], values: Sequence[Any]) -> None:
             raise ArgumentError(
                 f"'{name}' requires grad, and a kernel has no gradient",
                 found=f"{name}.requires_grad, while gradients are recorded",
-                hint=f"call the kernel under torch.no_grad(), or pass {name}.detach()",
+                hint=f"call it under torch.no_grad(), or pass {name}.detach(); or pypto.torch_op(..., backward=...)",
             )
 
 
@@ -76,7 +76,7 @@ def exchangeable(name: str, value: Any, argument: TensorArgument, written: bool)
         ArgumentError: it is to be written and cannot be: a read-only array, a negative view, an expanded tensor.
     """
     if written:
-        _check_writable(name, value, argument)
+        check_writable(name, value, argument)
     if argument.kind in (TORCH, SUBCLASS):
         return value if argument.plain else value.resolve_neg()
     if argument.kind == FOREIGN:
@@ -105,7 +105,8 @@ def _as_torch(value: numpy.ndarray) -> torch.Tensor:
         return torch.from_numpy(value if all(stride >= 0 for stride in value.strides) else value.copy())
 
 
-def _check_writable(name: str, value: Any, argument: TensorArgument) -> None:
+def check_writable(name: str, value: Any, argument: TensorArgument) -> None:
+    """Raise an ArgumentError where a tensor cannot be written, as `exchangeable` says."""
     spec = argument.spec
     if isinstance(value, numpy.ndarray) and not value.flags.writeable:
         raise ArgumentError(f"'{name}' is written, but is a read-only array", hint="pass a copy, or a new array")
@@ -216,7 +217,8 @@ def as_array(value: Any) -> numpy.ndarray:
     return tensor.numpy()
 
 
-def _share_memory(left: numpy.ndarray, right: numpy.ndarray) -> bool:
+def share_memory(left: numpy.ndarray, right: numpy.ndarray) -> bool:
+    """Whether two arrays have an element in common; also where that takes too long to tell."""
     try:
         return numpy.shares_memory(left, right, max_work=_OVERLAP_WORK)  # type: ignore[arg-type]
     except (RuntimeError, OverflowError):
@@ -242,7 +244,7 @@ def _harmful_overlaps(infos: Sequence[ParamInfo], values: Sequence[Any]) -> dict
         if written.direction == "in":
             continue
         for a, other in enumerate(infos):
-            if a == b or a in copies or not _share_memory(layouts[a], layouts[b]):
+            if a == b or a in copies or not share_memory(layouts[a], layouts[b]):
                 continue
             if other.direction != "in":
                 raise ArgumentError(
