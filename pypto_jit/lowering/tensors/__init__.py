@@ -2,5 +2,5 @@
 
 `graph` finds what is computed and where it must lie in memory, `terms` lays one kernel out over iteration axes,
 `tiling` chooses its tiles, `evaluation` computes the terms of one block with what `writer` emits; `elementwise`,
-`reductions` and `products` are the kinds of kernels. May import what `lowering` may: dialects and leaves.
+`reductions`, `products` and `attention` are the kinds of kernels. May import what `lowering` may: dialects and leaves.
 """

@@ -7,11 +7,13 @@ sources are written in between go to memory before.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pypto_jit._mlir import ir
 from pypto_jit.errors import InternalError
 from pypto_jit.lowering.slices import Program
+from pypto_jit.lowering.tensors.attention import AttentionKernel, choose_scores, find_attention
 from pypto_jit.lowering.tensors.cumulative import CumulativeKernel
 from pypto_jit.lowering.tensors.elementwise import RowKernel
 from pypto_jit.lowering.tensors.extents import Extent, Extents
@@ -23,7 +25,7 @@ from pypto_jit.lowering.tree import Node
 from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import Target
 
-Plan = RowKernel | ColumnKernel | CumulativeKernel | ProductKernel
+Plan = RowKernel | ColumnKernel | CumulativeKernel | ProductKernel | AttentionKernel
 # Operations whose results are values, not memory.
 VALUES = frozenset(
     {"pypto.map", "pypto.select", "pypto.reduce", "pypto.cumulate", "pypto.product", "pypto.fill", "pypto.rearrange"}
@@ -132,8 +134,11 @@ class _Search:
             own = destination is None and inner == value
             return self._program.maker[inner] if own else self._maker(inner)
 
-        shape = self._extents.shape(value if destination is None else destination)
-        layout = lay_out(value, shape, maker, self._types, self._extents)
+        written = value if destination is None else destination
+        attention = self._attention(value, written, maker)
+        if attention is not None:
+            return Kernel(place, value, attention.layout, attention, destination, self._extents.shape(value))
+        layout = lay_out(value, self._extents.shape(written), maker, self._types, self._extents)
         return Kernel(
             place,
             value,
@@ -142,6 +147,17 @@ class _Search:
             destination,
             self._extents.shape(value),
         )
+
+    def _attention(
+        self, value: ir.Value, written: ir.Value, maker: Callable[[ir.Value], Node | None]
+    ) -> AttentionKernel | None:
+        """The kernel of a value that is a product of a softmax of another product."""
+        found, kinds = find_attention(value, maker, self._types), [self._types.tensor(v) for v in (value, written)]
+        if found is None or kinds[0].shape != kinds[1].shape or kinds[0].dtype != kinds[1].dtype:
+            return None
+        scores = lay_out(found.scores, self._extents.shape(found.scores), maker, self._types, self._extents)
+        tiling = choose_scores(found, scores, self._types, self._target)
+        return None if tiling is None else AttentionKernel(found, scores, tiling, self._types)
 
     def _used_twice(self, kernels: list[Kernel]) -> set[ir.Value]:
         """Values that several kernels would compute, and that cost more than to keep them."""

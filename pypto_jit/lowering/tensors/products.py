@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TensorType
 from pypto_jit.dtypes import BF16, FP16, FP32, DType
@@ -16,6 +18,37 @@ from pypto_jit.targets import FRACTAL_EDGE, Space, Target
 
 # Rows and columns of the block of the result, the first that fits; K takes what L0A and L0B leave.
 _BLOCKS = ((128, 256), (128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of a product: a tensor in memory, and whether its last two dimensions are exchanged."""
+
+    value: ir.Value
+    kind: TensorType
+    turned: bool
+
+    def load(
+        self, writer: TileWriter, batch: list[Index], places: tuple[Place, Place], shape: tuple[int, int]
+    ) -> ir.Value:
+        """A part of it in Mat, as the product sees it.
+
+        Args:
+            writer: where operations go.
+            batch: the indices of the product's leading dimensions, with which those of the operand are aligned.
+            places: the part along its rows and columns.
+            shape: of the tile.
+        """
+        if self.turned:
+            shape, places = (shape[1], shape[0]), (places[1], places[0])
+        outer = self.kind.shape[:-2]
+        aligned = batch[len(batch) - len(outer) :]
+        leading: list[Index] = [0 if extent == 1 else index for extent, index in zip(outer, aligned, strict=True)]
+        offsets = [*leading, *(place.offset for place in places)]
+        extents: list[Index] = [*(1 for _ in leading), *(place.extent for place in places)]
+        valid = places[0].extent, places[1].extent
+        tile = writer.load(self.value, offsets, extents, shape, valid, Space.MAT)
+        return writer.operator("transpose_view", tile) if self.turned else tile
 
 
 class ProductKernel:
@@ -105,7 +138,7 @@ class ProductKernel:
         rows = writer.part(row, tiling.rows, self._extents[-3])
         columns = writer.part(column, tiling.columns, self._extents[-2])
         places = self._places(batch, Place(row, rows), Place(column, columns))
-        product = self._product(writer, batch, places, (row, rows), (column, columns))
+        product = self._product(writer, batch, Place(row, rows), Place(column, columns))
         evaluation = Evaluation(writer, layout, tiling, places, rows, columns)
         if self._is_all(layout) and writer.types.tensor(destination).dtype in self._stored_as(layout.root.type.dtype):
             offsets, extents = evaluation.box(layout.axes)
@@ -122,17 +155,21 @@ class ProductKernel:
         self,
         writer: TileWriter,
         batch: list[Index],
-        places: dict[int, Place],
-        rows: tuple[Index, Index],
-        columns: tuple[Index, Index],
+        rows: Place,
+        columns: Place,
     ) -> ir.Value:
         whole = self._extents[-1]
 
         def operands(k: Index) -> list[ir.Value]:
-            depth = (k, writer.part(k, self.depth, whole))
+            depth = Place(k, writer.part(k, self.depth, whole))
             shapes = (self.tiling.rows, self.depth), (self.depth, self.tiling.columns)
             boxes = (rows, depth), (depth, columns)
-            return [self._load(writer, which, batch, shapes[which], boxes[which]) for which in (0, 1)]
+            return [
+                Operand(self._operands[which], self._types[which], self._turned[which]).load(
+                    writer, batch, boxes[which], shapes[which]
+                )
+                for which in (0, 1)
+            ]
 
         first = writer.operator("matmul", *operands(0))
         if isinstance(whole, int) and self.depth >= whole:
@@ -140,29 +177,6 @@ class ProductKernel:
         with writer.loop(self.depth, whole, self.depth, [first]) as loop:
             loop.yielded[0] = writer.operator("matmul_acc", loop.carried[0], *operands(loop.index))
         return loop.results[0]
-
-    def _load(
-        self,
-        writer: TileWriter,
-        which: int,
-        batch: list[Index],
-        shape: tuple[int, int],
-        box: tuple[tuple[Index, Index], tuple[Index, Index]],
-    ) -> ir.Value:
-        tensor, kind = self._operands[which], self._types[which]
-        if self._turned[which]:
-            shape, box = (shape[1], shape[0]), (box[1], box[0])
-        leading = self._leading(kind, batch)
-        offsets = [*leading, *(offset for offset, _ in box)]
-        extents = [*(1 for _ in leading), *(extent for _, extent in box)]
-        tile = writer.load(tensor, offsets, extents, shape, (box[0][1], box[1][1]), Space.MAT)
-        return writer.operator("transpose_view", tile) if self._turned[which] else tile
-
-    def _leading(self, kind: TensorType, batch: list[Index]) -> list[Index]:
-        """The indices of an operand's leading dimensions, which broadcast to those of the result."""
-        leading = kind.shape[:-2]
-        aligned = batch[len(batch) - len(leading) :]
-        return [0 if extent == 1 else index for extent, index in zip(leading, aligned, strict=True)]
 
 
 def _rounded(extent: int) -> int:

@@ -1,0 +1,295 @@
+"""Kernels of attention: ``softmax(x) @ v`` where x follows a product, one pass over the keys for a block of queries.
+
+The scores of a block of queries and a piece of the keys stay on chip. The softmax is the online one (Milakov and
+Gimelshein, 2018): the largest score and the sum of the weights so far are kept, and where a later piece has a larger
+score, what was summed fades by as much as its weights would have been smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pypto_jit._mlir import ir
+from pypto_jit.dtypes import BF16, FP16, FP32
+from pypto_jit.lowering.attributes import number, text
+from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
+from pypto_jit.lowering.tensors.products import Operand
+from pypto_jit.lowering.tensors.terms import Layout, Term, reduced_axes
+from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES, FILL, Tiling, live_tiles, turned_axis
+from pypto_jit.lowering.tensors.writer import Index, TileWriter
+from pypto_jit.lowering.tree import Node
+from pypto_jit.lowering.types import TypeTable
+from pypto_jit.targets import FRACTAL_EDGE, Space, Target
+
+Maker = Callable[[ir.Value], Node | None]
+# Queries and keys of a piece of the scores, the first that fits on chip.
+_PIECES = ((64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
+# Tiles of scores that live at once besides those that computing the scores needs: the weights.
+_LIVE = 1
+# A row of scores that are all -inf so far must not make its weights NaN.
+_LOWEST = -3.4028234663852886e38
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """What a weighted sum consists of.
+
+    Attributes:
+        scores: what the softmax is of.
+        nodes: all that follows the scores, in order.
+        product: with the values.
+    """
+
+    scores: ir.Value
+    nodes: tuple[Node, ...]
+    product: Node
+
+
+def find_attention(value: ir.Value, maker: Maker, types: TypeTable) -> Softmax | None:
+    """Whether a value is a product of a softmax, all of which only it uses, with something in memory."""
+    rounded = _mapped(value, "cast", None, maker)
+    product = maker(rounded.operands[0] if rounded else value)
+    if product is None or product.name != "pypto.product" or number(product.op, "a_trans"):
+        return None
+    if rounded is not None and (_uses(product.results[0]) != 1 or text(rounded.op, "mode") != "rint"):
+        return None
+    weights, values = product.operands
+    found = _softmax(weights, maker, types)
+    if found is None or maker(values) is not None:
+        return None
+    scores, *nodes = found
+    kinds = [types.tensor(v) for v in (value, weights, values)]
+    floats = all(kind.dtype in (FP32, FP16, BF16) and min(kind.shape) > 0 for kind in kinds)
+    same = kinds[1].dtype == kinds[2].dtype and kinds[0].shape[:-1] == kinds[1].shape[:-1]
+    if not floats or not same or min(kinds[1].shape[-2:]) < FRACTAL_EDGE:
+        return None
+    last = [product] if rounded is None else [product, rounded]
+    return Softmax(scores, (*nodes, *last), product)
+
+
+def _softmax(weights: ir.Value, maker: Maker, types: TypeTable) -> tuple[Any, ...] | None:
+    """The scores and operations of ``exp(x - max(x)) / sum(exp(x - max(x)))`` along the last axis, rounded or not."""
+    rounded = _mapped(weights, "cast", 1, maker)
+    if rounded is not None and text(rounded.op, "mode") != "rint":
+        return None
+    quotient = _mapped(rounded.operands[0] if rounded else weights, "div", 1, maker)
+    above = _mapped(quotient.operands[0], "exp", 2, maker) if quotient else None
+    difference = _mapped(above.operands[0], "sub", 1, maker) if above else None
+    if quotient is None or above is None or difference is None:
+        return None
+    scores = difference.operands[0]
+    if maker(scores) is None or _uses(scores) != 2:
+        return None
+    total = _reduced(quotient.operands[1], "sum", above.results[0], maker, types)
+    largest = _reduced(difference.operands[1], "max", scores, maker, types)
+    if total is None or largest is None:
+        return None
+    return (scores, largest, difference, above, total, quotient, *([rounded] if rounded else []))
+
+
+def _uses(value: ir.Value) -> int:
+    return len(list(value.uses))
+
+
+def _mapped(value: ir.Value, row: str, uses: int | None, maker: Maker) -> Node | None:
+    node = maker(value)
+    fits = node is not None and node.name == "pypto.map" and text(node.op, "row") == row
+    return node if fits and uses in (None, _uses(value)) else None
+
+
+def _reduced(value: ir.Value, row: str, source: ir.Value, maker: Maker, types: TypeTable) -> Node | None:
+    """The reduction of a source along its last axis, which stays as one of extent 1."""
+    node = maker(value)
+    if node is None or node.name != "pypto.reduce" or text(node.op, "row") != row or _uses(value) != 1:
+        return None
+    rank = types.tensor(source).rank
+    along = node.operands[0] == source and reduced_axes(node) == (rank - 1,) and types.tensor(value).rank == rank
+    return node if along else None
+
+
+def choose_scores(softmax: Softmax, layout: Layout, types: TypeTable, target: Target) -> Tiling | None:
+    """The tiles of the scores; None where they are no product of whole rows and columns, or nothing fits on chip.
+
+    Raises:
+        CannotFuseError: a tensor has to be in memory in another order first.
+    """
+    products = layout.of_kind("product")
+    if len(products) != 1 or layout.of_kind("reduce") or layout.reduced or products[0].axes != layout.axes:
+        return None
+    term, node = products[0], products[0].node
+    assert node is not None
+    kinds = [types.tensor(value) for value in (*node.operands, *softmax.product.operands)]
+    if min(extent for kind in kinds for extent in kind.shape) <= 0:
+        # The cores hand blocks over through a memory of a size that is known.
+        return None
+    *_, rows, keys = term.type.shape
+    depth = kinds[0].shape[-2 if number(node.op, "a_trans") else -1]
+    width = types.tensor(softmax.product.results[0]).shape[-1]
+    group = tuple(axis for axis in layout.axes[-2:-1] if axis is not None)
+    if not group or layout.axes[-1] is None:
+        return None
+    turned_axis(layout, group)
+    live = live_tiles(layout) + _LIVE
+    sizes = [kind.dtype.bytes for kind in kinds]
+    for most_rows, most_keys in _PIECES:
+        m, n = (min(most, _rounded(extent)) for most, extent in ((most_rows, rows), (most_keys, keys)))
+        d, w = _rounded(depth), _rounded(width)
+        left = max(m * d * sizes[0], m * n * sizes[2])
+        right = max(d * n * sizes[1], n * w * sizes[3])
+        fits = (
+            left <= target.capacity[Space.LEFT]
+            and right <= target.capacity[Space.RIGHT]
+            and m * (n + w) * ELEMENT_BYTES <= target.capacity[Space.ACC]
+            and (live * m * n + (3 * m * w if n < keys else 0)) * ELEMENT_BYTES <= target.capacity[Space.VEC] * FILL
+        )
+        if fits:
+            m, n = min(m, rows), min(n, keys)
+            return Tiling(group, m, m, n, live)
+    return None
+
+
+def _rounded(extent: int) -> int:
+    return -(-extent // FRACTAL_EDGE) * FRACTAL_EDGE
+
+
+class AttentionKernel:
+    """One kernel around a softmax between two products; its blocks are those of queries.
+
+    Attributes:
+        tiling: the tiles of its scores.
+        layout: all that it computes, for those who look for what it reads.
+    """
+
+    def __init__(self, softmax: Softmax, layout: Layout, tiling: Tiling, types: TypeTable) -> None:
+        self.scores = layout
+        self.tiling = tiling
+        (self.term,) = layout.of_kind("product")
+        first, second = self.term.node, softmax.product
+        assert first is not None
+        operands = (*first.operands, second.operands[1])
+        turned = [number(first.op, "a_trans"), number(first.op, "b_trans"), number(second.op, "b_trans")]
+        self.operands = [
+            Operand(value, types.tensor(value), bool(t)) for value, t in zip(operands, turned, strict=True)
+        ]
+        self.depth = self.operands[0].kind.shape[-2 if turned[0] else -1]
+        self.width = types.tensor(second.results[0]).shape[-1]
+        *batch, self.rows, self.keys = self.term.type.shape
+        self._counts: list[Index] = [*batch, -(-self.rows // tiling.rows)]
+        self.layout = _with(softmax, layout, types)
+
+    def count_blocks(self, writer: TileWriter) -> Index:
+        """How many independent blocks there are."""
+        return writer.product(self._counts)
+
+    def place(self, value: ir.Value, memory: ir.Value) -> None:
+        """Read a value that is computed elsewhere from memory."""
+        for layout in (self.scores, self.layout):
+            layout.place(value, memory)
+        self.operands = [replace(o, value=memory) if o.value == value else o for o in self.operands]
+
+    def write_block(self, writer: TileWriter, number: Index, destination: ir.Value) -> None:
+        """Write one block."""
+        *batch, i = writer.digits(number, self._counts)
+        block = _Block(self, writer, batch, writer.multiply(i, self.tiling.rows))
+        step, keys = self.tiling.columns, self.keys
+        place = [*batch, block.queries.offset, 0], [*(1 for _ in batch), block.queries.extent, self.width]
+        if keys <= step:
+            # The accumulator is rounded as it is stored.
+            writer.store(block.only(), destination, *place)
+            return
+        whole = keys // step * step
+        state = block.first()
+        with writer.loop(step, whole, step, state) as loop:
+            loop.yielded = block.following(loop.carried, Place(loop.index, step))
+        state = loop.results
+        if whole < keys:
+            # A last piece of its own: in a loop all pieces have the same extent.
+            state = block.following(state, Place(whole, keys - whole))
+        _, total, summed = state
+        result = writer.operator("row_expand_div", summed, total)
+        writer.store(writer.convert(result, writer.types.tensor(destination).dtype), destination, *place)
+
+
+class _Block:
+    """One block of queries.
+
+    The state that goes from piece to piece: the largest score and the sum of the weights of each query, and the
+    weighted sum of the values.
+    """
+
+    def __init__(self, kernel: AttentionKernel, writer: TileWriter, batch: list[Index], offset: Index) -> None:
+        self._kernel = kernel
+        self._writer = writer
+        self._batch = batch
+        self.queries = Place(offset, writer.part(offset, kernel.tiling.rows, kernel.rows))
+        depth = Place(0, kernel.depth)
+        self._query = kernel.operands[0].load(writer, batch, (self.queries, depth), (kernel.tiling.rows, kernel.depth))
+
+    def only(self) -> ir.Value:
+        """The result, in the accumulator, where one piece has all keys."""
+        writer, keys = self._writer, Place(0, self._kernel.keys)
+        scores = self._scores(keys)
+        weights = self._weights(scores, self._largest(scores))
+        return self._weighted(writer.operator("row_expand_div", weights, writer.operator("row_sum", weights)), keys)
+
+    def first(self) -> list[ir.Value]:
+        """The state after the first piece."""
+        writer, keys = self._writer, Place(0, self._kernel.tiling.columns)
+        scores = self._scores(keys)
+        largest = self._largest(scores)
+        weights = self._weights(scores, largest)
+        return [largest, writer.operator("row_sum", weights), self._summed(weights, keys)]
+
+    def following(self, state: Sequence[ir.Value], keys: Place) -> list[ir.Value]:
+        """The state after another piece."""
+        writer = self._writer
+        before, total, summed = state
+        scores = self._scores(keys)
+        largest = writer.operator("maximum", before, self._largest(scores))
+        weights = self._weights(scores, largest)
+        fade = writer.operator("exp", writer.operator("sub", before, largest))
+        total = writer.operator("add", writer.operator("mul", total, fade), writer.operator("row_sum", weights))
+        summed = writer.operator("row_expand_mul", summed, fade)
+        return [largest, total, writer.operator("add", summed, self._summed(weights, keys))]
+
+    def _scores(self, keys: Place) -> ir.Value:
+        kernel, writer = self._kernel, self._writer
+        key = kernel.operands[1].load(
+            writer, self._batch, (Place(0, kernel.depth), keys), (kernel.depth, kernel.tiling.columns)
+        )
+        product = writer.operator("move", writer.operator("matmul", self._query, key), space=Space.VEC)
+        numbers = [*(Place(index, 1) for index in self._batch), self.queries, keys]
+        places = {axis: place for axis, place in zip(kernel.term.axes, numbers, strict=True) if axis is not None}
+        evaluation = Evaluation(
+            writer, kernel.scores, kernel.tiling, places, self.queries.extent, keys.extent, {kernel.term: product}
+        )
+        return evaluation.tile(kernel.scores.root)
+
+    def _largest(self, scores: ir.Value) -> ir.Value:
+        writer = self._writer
+        return writer.operator("maximums", writer.operator("row_max", scores), writer.number(_LOWEST, FP32))
+
+    def _weights(self, scores: ir.Value, largest: ir.Value) -> ir.Value:
+        return self._writer.operator("exp", self._writer.operator("row_expand_sub", scores, largest))
+
+    def _summed(self, weights: ir.Value, keys: Place) -> ir.Value:
+        return self._writer.operator("move", self._weighted(weights, keys), space=Space.VEC)
+
+    def _weighted(self, weights: ir.Value, keys: Place) -> ir.Value:
+        """The sum of the values of a piece, weighted, in the accumulator."""
+        kernel, writer = self._kernel, self._writer
+        operand = kernel.operands[2]
+        value = operand.load(writer, self._batch, (keys, Place(0, kernel.width)), (kernel.tiling.columns, kernel.width))
+        narrow = writer.operator("move", writer.convert(weights, operand.kind.dtype), space=Space.MAT)
+        return writer.operator("matmul", narrow, value)
+
+
+def _with(softmax: Softmax, layout: Layout, types: TypeTable) -> Layout:
+    """The layout of the scores with the rest of the kernel as terms, along axes of its own."""
+    terms = list(layout.terms)
+    for node in softmax.nodes:
+        kind = types.tensor(node.results[0])
+        terms.append(Term(node.results[0], kind, (None,) * kind.rank, node))
+    return Layout(terms[-1], terms[-1].axes, layout.extents, layout.column, terms)
