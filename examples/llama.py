@@ -21,9 +21,9 @@ def heads(x, count):
 def rotated(x, cos, sin, out):
     """Write x ``[H, S, D]`` with each pair (k, k + D / 2) turned by its position's angle."""
     half = x.shape[-1] // 2
-    left, right = x[:, :, 0:half], x[:, :, half : 2 * half]
-    out[:, :, 0:half] = left * cos - right * sin
-    out[:, :, half : 2 * half] = right * cos + left * sin
+    left, right = x[..., :half], x[..., half:]
+    out[..., :half] = left * cos - right * sin
+    out[..., half:] = right * cos + left * sin
     return out
 
 

@@ -15,7 +15,7 @@ EPSILON = 1e-6
 def rotated(x, cos, sin):
     """x ``[B, H, D]`` with each pair (k, k + D / 2) turned by the angle of its sequence's position."""
     half = x.shape[-1] // 2
-    left, right = x[:, :, 0:half], x[:, :, half:]
+    left, right = x[..., :half], x[..., half:]
     return pl.concat(left * cos - right * sin, right * cos + left * sin, axis=-1)
 
 
@@ -79,9 +79,9 @@ def decode(
         gate, up: ``[W, H]``.
         down: ``[H, W]``.
     """
-    batch, groups, length, size = keys.shape
+    batch, groups, _, size = keys.shape
     head_count = wq.shape[1] // size
-    angles = [pl.reshape(t, [batch, 1, size // 2]) for t in (cos, sin)]
+    angles = cos[:, None], sin[:, None]
     normed = pl.cast(pl.rms_norm(x, norm_1, EPSILON), pl.BF16)
     q = rotated(pl.reshape(pl.matmul(normed, wq, out_dtype=pl.FP32), [batch, head_count, size]), *angles)
     k = rotated(pl.reshape(pl.matmul(normed, wk, out_dtype=pl.FP32), [batch, groups, size]), *angles)
@@ -92,7 +92,7 @@ def decode(
         values[b, :, place, :] = v[b]
     queries = pl.cast(pl.reshape(q, [batch, groups, head_count // groups, size]), pl.BF16)
     scores = pl.matmul(queries, keys, b_trans=True, out_dtype=pl.FP32) * (1 / math.sqrt(size))
-    weights = pl.softmax(scores + pl.reshape(mask, [batch, 1, 1, length]))
+    weights = pl.softmax(scores + mask[:, None, None])
     mixed = pl.reshape(pl.cast(weights, pl.BF16) @ values, [batch, head_count * size])
     return after_attention(mixed, x, wo, norm_2, gate, up, down)
 
