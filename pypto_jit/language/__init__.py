@@ -31,6 +31,7 @@ from pypto_jit.language import system, tasks, tensor, tensors, tile
 from pypto_jit.language.annotations import InOut, Out, constexpr, dynamic
 from pypto_jit.language.arrays import Array
 from pypto_jit.language.control import cond, parallel, pipeline, range, unroll, while_, yield_
+from pypto_jit.language.division import ceil, clamp, floor, floor_divide, pow, remainder, round, square, trunc
 from pypto_jit.language.expressions import reduce
 from pypto_jit.language.functions import FunctionType, func_attr
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
@@ -143,6 +144,8 @@ __all__ = [
     "argmin",
     "array",
     "assemble",
+    "ceil",
+    "clamp",
     "cond",
     "const",
     "constexpr",
@@ -151,6 +154,8 @@ __all__ = [
     "expand",
     "fillpad_expand",
     "fillpad_inplace",
+    "floor",
+    "floor_divide",
     "full_like",
     "func_attr",
     "function",
@@ -164,14 +169,18 @@ __all__ = [
     "ones_like",
     "parallel",
     "pipeline",
+    "pow",
     "prod",
     "program",
     "range",
+    "remainder",
     "rms_norm",
+    "round",
     "sigmoid",
     "silu",
     "slice",
     "softmax",
+    "square",
     "static_assert",
     "static_print",
     "sum",
@@ -179,6 +188,7 @@ __all__ = [
     "tanh",
     "tensor",
     "tile",
+    "trunc",
     "unroll",
     "where",
     "while_",

@@ -127,9 +127,15 @@ def elementwise(name: str, *operands: Any) -> Tensor:
     Raises:
         ShapeError, DTypeError, TraceError: the operands do not fit.
     """
+    from pypto_jit.language.integers import SUBSTITUTES, WIDER, narrowed, widened
+
     kinds = kinds_of(name, operands)
     with at_the_line():
         result = map_type(BY_NAME[name], kinds)
+        if result.dtype in WIDER:
+            return narrowed(name, elementwise(name, *widened(operands, result.dtype)), result.dtype)
+        if name in SUBSTITUTES and not result.dtype.is_float and not has_row(name, result.dtype):
+            return SUBSTITUTES[name](*operands)
         check_row(name, result.dtype)
     values = [operand if isinstance(operand, Tensor) else scalar_of(operand, result.dtype) for operand in operands]
     return record("map", values, {"row": name}, result, broadcast_sides(name, operands))
@@ -161,17 +167,24 @@ def scalar_of(value: Any, dtype: DType) -> Scalar:
     return current("a scalar").constant(float(number) if computed.is_float else int(number), computed)
 
 
+def has_row(name: str, dtype: DType) -> bool:
+    """Whether the machine has a row for a dtype; floats are computed in FP32."""
+    return (FP32 if dtype.is_float else dtype) in BY_NAME[name].dtypes[current(f"pl.{name}").target.name]
+
+
 def check_row(name: str, dtype: DType) -> None:
-    """Raise a DTypeError where the machine has no such integers; floats are computed in FP32."""
-    target = current(f"pl.{name}").target
-    allowed = BY_NAME[name].dtypes[target.name]
-    if dtype.is_float or dtype in allowed:
+    """Raise a DTypeError where the machine has no such operator."""
+    if has_row(name, dtype):
         return
+    target = current(f"pl.{name}").target
+    hint = f"convert first: pl.cast(tensor, pl.INT32), or pl.{name} of floats"
+    if dtype.is_float:
+        hint = "of comparisons: a * b for both, pl.maximum(a, b) for either, 1 - a for not"
     raise DTypeError(
         f"{name} does not take {dtype} on {target.name}",
         found=dtype,
-        expected=", ".join(sorted(known.name for known in allowed)),
-        hint=f"convert first: pl.cast(tensor, pl.INT32), or pl.{name} of floats",
+        expected=", ".join(sorted(known.name for known in BY_NAME[name].dtypes[target.name])),
+        hint=hint,
     )
 
 
@@ -209,8 +222,13 @@ def _kept(rank: int, axes: Sequence[int]) -> list[int]:
 
 def reduce(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """``sum``, ``max``, ``min`` or ``prod`` over some axes; over all of them where none is given."""
+    from pypto_jit.language.integers import WIDER, narrowed, widened
+
     kind = type_of(operand_of(name, tensor))
     axes = axes_of(name, tensor, axis)
+    if kind.dtype in WIDER:
+        (wide,) = widened([tensor], kind.dtype)
+        return narrowed(name, reduce(name, wide, axis, keepdims), kind.dtype)
     with at_the_line():
         result = reduce_type(name, kind, axes, bool(keepdims))
         check_row(f"row_{name}", kind.dtype)
@@ -397,6 +415,10 @@ def _memory_of(tensor: Tensor) -> Tensor:
 
 def filled(shape: Sequence[Side], dtype: DType, value: Any) -> Tensor:
     """A tensor of one value."""
+    from pypto_jit.language.integers import WIDER, narrowed
+
+    if dtype in WIDER:
+        return narrowed("add", filled(shape, WIDER[dtype], value), dtype)
     scalar, extents = scalar_of(value, dtype), [side.make() for side in shape if isinstance(side, Extent)]
     return record("fill", [scalar, *extents], {}, tensor_type(static_shape(shape), dtype), shape)
 

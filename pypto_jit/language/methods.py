@@ -8,7 +8,7 @@ from typing import Any
 from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.rows.families import WITH_SCALAR
 from pypto_jit.dtypes import ALL, BF16, FP16, FP32, INT8, INT16, INT32, UINT8, DType
-from pypto_jit.language import library, parts, tensor_level, tensors
+from pypto_jit.language import division, library, parts, tensor_level, tensors
 from pypto_jit.language.expressions import reduce, takes_tensors
 from pypto_jit.language.operators import FUNCTIONS
 from pypto_jit.language.signatures import method
@@ -72,6 +72,7 @@ _OF_TENSORS: dict[str, _Function] = {
     **_of_rows(takes_tensors),
     **_OF_BOTH,
     **{name: getattr(tensor_level, name) for name in tensor_level.METHODS},
+    **{name: getattr(division, name) for name in division.__all__},
     **{function.__name__: function for function in (max, min, where, tensors.view)},
 }
 _OF_TILES: dict[str, _Function] = {

@@ -11,12 +11,14 @@ from pypto_jit.language.expressions import (
     at_the_line,
     broadcast_sides,
     check_row,
+    convert,
     kinds_of,
     operand_of,
     record,
     scalar_of,
     type_of,
 )
+from pypto_jit.language.integers import WIDER, narrowed, widened
 from pypto_jit.language.tracing import here
 from pypto_jit.language.values import Tensor
 
@@ -30,6 +32,8 @@ def compared(mode: str, *operands: Any) -> Tensor:
     kinds = kinds_of("cmp", operands)
     with at_the_line():
         result = map_type(BY_NAME["cmp"], kinds)
+        if result.dtype in WIDER:
+            return convert(compared(mode, *widened(operands, result.dtype)), result.dtype, "rint")
         check_row("sel", result.dtype)
     values = [operand if isinstance(operand, Tensor) else scalar_of(operand, result.dtype) for operand in operands]
     return record("map", values, {"row": "cmp", "mode": mode}, result, broadcast_sides("cmp", operands))
@@ -51,6 +55,8 @@ def where(mask: Any, held: Any, other: Any) -> Tensor:
     kinds = [type_of(operand_of("where", mask)), *kinds_of("where", (held, other))]
     with at_the_line():
         result = select_type(kinds)
+        if result.dtype in WIDER:
+            return narrowed("add", where(mask, *widened((held, other), result.dtype)), result.dtype)
         check_row("sel", result.dtype)
     values = [value if isinstance(value, Tensor) else scalar_of(value, result.dtype) for value in (held, other)]
     return record("select", [mask, *values], {}, result, broadcast_sides("where", [mask, held, other]))

@@ -19,6 +19,12 @@ def _elementwise(name: str, operand: Any) -> Any:
     return elementwise(name, operand)
 
 
+def _divided(name: str, lhs: Any, rhs: Any) -> Any:
+    from pypto_jit.language import division
+
+    return getattr(division, name)(lhs, rhs)
+
+
 def _compared(mode: str, lhs: Any, rhs: Any) -> Any:
     from pypto_jit.language.selection import compared
 
@@ -56,6 +62,54 @@ class TensorOperators(Attributed):
 
     def __rtruediv__(self, other: Any) -> Any:
         return _arithmetic("div", other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _divided("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _divided("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _divided("remainder", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _divided("remainder", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return _divided("pow", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _divided("pow", other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return _arithmetic("and_", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        return _arithmetic("or_", self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Any:
+        return _arithmetic("xor", self, other)
+
+    __rxor__ = __xor__
+
+    def __lshift__(self, other: Any) -> Any:
+        return _arithmetic("shl", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return _arithmetic("shl", other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _arithmetic("shr", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _arithmetic("shr", other, self)
+
+    def __invert__(self) -> Any:
+        return _elementwise("not_", self)
 
     def __lt__(self, other: Any) -> Any:
         return _compared("lt", self, other)

@@ -136,7 +136,7 @@ def test_what_is_refused():
     _refused(lambda x, y: pl.where(x > y, x, x), ShapeError, "do not broadcast")
     _refused(lambda x, y: pl.where(x > 0, x, y), ShapeError, "operands of where do not broadcast")
     _refused(lambda x, y: pl.where(x == 0, x, x), TraceError, "where takes a tensor as its mask")
-    _refused(lambda x, y: pl.where(x > 0, x, x), DTypeError, "does not take INT8", torch.int8)
+    _refused(lambda x, y: pl.where(x > 0, x, x), DTypeError, "does not take INT64", torch.int64)
 
 
 def test_products_of_elements():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.rows.families import EXPANSION_OF, WITH_SCALAR
 from pypto_jit.dialects.types import DYNAMIC, TileType
 from pypto_jit.dtypes import FP32, DType
@@ -285,9 +286,14 @@ class Evaluation:
         if scalars:
             row = WITH_SCALAR[name][1 - scalars[0]]
             tile, scalar = operands[1 - scalars[0]], operands[scalars[0]]
-            if row is None:
+            if row is None and name == "sub":
                 return writer.operator("adds", writer.operator("neg", tile), scalar)
-            return writer.operator(row, tile, scalar)
+            if row is not None and writer.tile(tile).dtype in BY_NAME[row].dtypes[writer.target.name]:
+                return writer.operator(row, tile, scalar)
+            # The machine only has the operator of two tiles.
+            kind = writer.tile(tile)
+            full = writer.operator("full", scalar, shape=kind.shape, dtype=kind.dtype)
+            operands[scalars[0]] = self._limited(full, self._extents(self._form_of(tile)))
         left, right = operands
         forms = [self._form_of(tile) for tile in operands]
         whole = forms[0] | forms[1]
@@ -295,7 +301,8 @@ class Evaluation:
             left, right, forms = right, left, forms[::-1]
         if forms[0] != whole:
             left = self.spread(left, whole, right if forms[1] == whole else None)
-        if forms[1] != whole and whole == Form(True, True) and forms[1] != Form(False, False):
+        expands = whole == Form(True, True) and name in EXPANSION_OF
+        if forms[1] != whole and expands and forms[1] != Form(False, False):
             axis = "row" if forms[1].rows else "col"
             return writer.operator(f"{axis}_expand_{EXPANSION_OF[name]}", left, right)
         return writer.operator(name, left, self.spread(right, whole, left))

@@ -24,9 +24,10 @@ ENOUGH_BLOCKS = 16
 UNKNOWN_COLUMNS = 512
 # Columns of a tile that is turned: as many rows make a tile that reads and writes whole cache lines.
 TURNED_EDGE = 64
-# Full tiles that the machine needs besides operands and result; a selection also makes tiles of scalars, and the index
-# of an extreme is selected by the comparison of two.
-_SCRATCH = {"reduce": 1, "select": 3, "index": 7}
+# Full tiles that the machine needs besides operands and result; a selection also makes tiles of scalars, work on bits
+# may make one, and the index of an extreme is selected by the comparison of two.
+_SCRATCH = {"reduce": 1, "select": 3, "index": 7, "bits": 2}
+_BITS = frozenset({"and_", "or_", "xor", "shl", "shr"})
 # Every tile is computed in four-byte elements or fewer.
 ELEMENT_BYTES = 4
 
@@ -76,6 +77,8 @@ def live_tiles(layout: Layout) -> int:
             scratch = _SCRATCH["select"]
         if layout.reduced and term.node is not None and text(term.node.op, "row") in ("argmax", "argmin"):
             scratch = _SCRATCH["index"]
+        if term.node is not None and text(term.node.op, "row") in _BITS:
+            scratch = _SCRATCH["bits"]
         # A conversion has its source beside its result.
         converted = 1 if full and term.kind == "memory" and term.type.dtype.bits != 32 else 0
         if full:
