@@ -11,6 +11,7 @@ from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 
 from pypto_jit._cached import Compiled
+from pypto_jit._costs import Explanation
 from pypto_jit._hints import Hint, lowered_hints, traced_hints
 from pypto_jit._mlir import ir
 from pypto_jit._native import in_place_pairs, native_text
@@ -22,6 +23,8 @@ from pypto_jit.lowering.context import borrowed_context
 from pypto_jit.lowering.cpu.codegen import compile_llvm_ir
 from pypto_jit.lowering.cpu.description import host_cpu
 from pypto_jit.lowering.cpu.entry import Launch, is_parallel
+from pypto_jit.lowering.passes.plan import planned_bytes
+from pypto_jit.lowering.passes.tensors import costs_of
 from pypto_jit.lowering.pipeline import PASSES, lower
 from pypto_jit.options import CompileOptions, parse_platform
 from pypto_jit.runtime.artifact import CompiledProgram
@@ -330,6 +333,25 @@ def interface_of(function: FunctionType, arguments: Arguments, target: Target) -
     with borrowed_context() as context:
         traced = trace(function, arguments, target, context)
         return Interface(traced.parameters, traced.returns, traced.reads)
+
+
+def explain_kernel(function: FunctionType, arguments: Arguments, options: CompileOptions) -> Explanation:
+    """The kernels that a function becomes, and what they cost.
+
+    Raises:
+        PyptoError: the kernel is at fault; the error names the line.
+    """
+    target = target_of(options)
+    with borrowed_context() as context:
+        module = trace(function, arguments, target, context).module
+        simplified = tuple(each for each in PASSES if each.name == "cse")
+        costs = costs_of(lower(module, target, passes=simplified), target)
+        lower(module, target, passes=tuple(each for each in PASSES if each not in simplified))
+        planned = planned_bytes(module, target)
+    # What a kernel becomes has its name, behind that of its function where it is a task.
+    known = tuple(start for cost in costs for start in (cost.name, f"{function.__name__}_{cost.name}"))
+    tiles = {name: spaces for name, spaces in planned.items() if spaces and not name.startswith(known)}
+    return Explanation(function.__name__, target, tuple(costs), tiles)
 
 
 def stage_names() -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from pypto_jit.targets import BY_NAME
 
 if TYPE_CHECKING:
     from pypto_jit._compiler import Interface, Observation, Stages
+    from pypto_jit._costs import Explanation
     from pypto_jit.runtime.artifact import Returns
 
 
@@ -66,7 +67,7 @@ class JitFunction:
         # What torch knows of the kernel, by name; it forgets a kernel that is no more.
         self.operators: dict[str, Any] = {}
         self.function = functools.update_wrapper(self._caller.function, original)
-        for name in ("lower", "compile", "interpret", "cache_info", "explain_last_miss", "cache_clear"):
+        for name in ("lower", "compile", "interpret", "cache_info", "explain", "explain_last_miss", "cache_clear"):
             setattr(self.function, name, getattr(self, name))
         self.function.__pypto_kernel__ = original  # type: ignore[attr-defined]
         self.function.__pypto_jit__ = self  # type: ignore[attr-defined]
@@ -341,6 +342,18 @@ class JitFunction:
             DecoratorError: an annotation cannot be evaluated.
         """
         return self._binder.parameters
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """The kernels for these arguments, and what they cost: see `Kernel.explain`."""
+        from pypto_jit._compiler import explain_kernel
+
+        with _blaming_the_caller():
+            call, config = self._bind(args, kwargs, "explain()", LOWER)
+            options = config.compile_options()
+            check_compile(options)
+            return self._statics.settle(
+                (options.platform,), call, lambda _, call: explain_kernel(self.original, call.arguments, options)
+            )
 
     def compile(self, *args: Any, **kwargs: Any) -> CompiledProgram:
         """The compiled program for these arguments: see `Kernel.compile`."""

@@ -10,6 +10,7 @@ from pypto_jit.runtime.artifact import CompiledProgram
 
 if TYPE_CHECKING:
     from pypto_jit._compiler import Stages
+    from pypto_jit._costs import Explanation
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -22,6 +23,10 @@ class Kernel(Protocol[P, R_co]):
 
     def lower(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Stages:
         """The text of the kernel at each stage, for these arguments."""
+        ...
+
+    def explain(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Explanation:
+        """The kernels that the function becomes for these arguments, and what they cost; print it."""
         ...
 
     def compile(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> CompiledProgram:

@@ -9,6 +9,8 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import INSTRUCTIONS
 from pypto_jit.dialects.types import TileBufType
 from pypto_jit.errors import CapacityError
+from pypto_jit.lowering.attributes import number, symbol
+from pypto_jit.lowering.context import type_table
 from pypto_jit.lowering.layouts import round_up
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.spans import span_of
@@ -238,3 +240,17 @@ def _address(handle: Node, attributes: dict[str, ir.IntegerAttr]) -> None:
     )
     handle.results[0].replace_all_uses_with(new.result)
     handle.op.erase()
+
+
+def planned_bytes(module: ir.Module, target: Target) -> dict[str, dict[Space, int]]:
+    """Of a planned module, by the name of each function, the bytes of each memory up to its last buffer."""
+    lowering = Lowering(target, type_table(module.context))
+    found: dict[str, dict[Space, int]] = {}
+    for function, body in lowering.bodies(module.operation):
+        spaces = found.setdefault(symbol(function), {})
+        for node in body.walk():
+            kind = lowering.types.of(node.results[0]) if node.name == "pto.alloc_tile" else None
+            if isinstance(kind, TileBufType):
+                end = (number(node.op, "addr") or 0) + kind.bytes
+                spaces[kind.space] = max(spaces.get(kind.space, 0), end)
+    return found

@@ -14,15 +14,18 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.errors import TraceError
 from pypto_jit.lowering.attributes import symbol, text
+from pypto_jit.lowering.context import type_table
 from pypto_jit.lowering.emitter import Emitter, anchor
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.passes.blocks import PARALLEL
 from pypto_jit.lowering.passes.outline import TASK
 from pypto_jit.lowering.slices import Program
+from pypto_jit.lowering.tensors.cost import KernelCost, cost_of
 from pypto_jit.lowering.tensors.extents import index_of
 from pypto_jit.lowering.tensors.graph import VALUES, Kernel, find_kernels
 from pypto_jit.lowering.tensors.writer import TileWriter
 from pypto_jit.lowering.tree import Node
+from pypto_jit.targets import Target
 
 
 def run(module: ir.Operation, lowering: Lowering) -> bool:
@@ -44,6 +47,17 @@ def run(module: ir.Operation, lowering: Lowering) -> bool:
     return changed
 
 
+def costs_of(module: ir.Module, target: Target) -> list[KernelCost]:
+    """What the kernels cost that the tensor-level work of a module becomes; the module stays as it is."""
+    lowering = Lowering(target, type_table(module.context))
+    found: list[KernelCost] = []
+    for function, body in lowering.bodies(module.operation):
+        if any(node.name in VALUES or node.name == "pypto.assign" for node in body.walk()):
+            work = _Function(Program(function, body), lowering)
+            found += [cost_of(kernel, name, lowering.types) for name, kernel in work.named]
+    return found
+
+
 class _Function:
     def __init__(self, program: Program, lowering: Lowering) -> None:
         self._program = program
@@ -52,6 +66,12 @@ class _Function:
         self._name = symbol(program.function)
         tasks = any(node.name == "pypto.submit" for node in program.nodes)
         self._as_tasks = tasks or len(self._kernels) > 1
+
+    @property
+    def named(self) -> list[tuple[str, Kernel]]:
+        """The kernels, each with its name."""
+        names = [f"{self._name}_{number}" if self._as_tasks else self._name for number in range(len(self._kernels))]
+        return list(zip(names, self._kernels, strict=True))
 
     def write(self) -> None:
         block, types = self._program.body.block, self._lowering.types
@@ -92,7 +112,7 @@ class _Function:
         attributes: dict[str, ir.Attribute] = {}
         blocks = kernel.plan.count_blocks(writer)
         if self._as_tasks and _task_of(kernel.place) is None:
-            name = f"{self._name}_{number}"
+            name = self.named[number][0]
             writer.emitter.emit("pypto.submit", (), [writer.types.index])
             attributes[TASK] = ir.StringAttr.get(name)
         elif kernel.place.body is self._program.body:

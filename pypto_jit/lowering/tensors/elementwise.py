@@ -21,13 +21,14 @@ class RowKernel:
 
     Attributes:
         tiling: its tiles.
+        in_pieces: whether reductions along a row take passes over pieces of it.
     """
 
     def __init__(self, layout: Layout, target: Target) -> None:
         self._layout = layout
         self._reductions = [t for t in layout.of_kind("reduce") if layout.column in t.terms[0].axes]
         tiling = choose(layout, target, whole_rows=bool(self._reductions))
-        self._pieces = tiling is None
+        self.in_pieces = tiling is None
         self.tiling: Tiling = tiling or _must(choose(layout, target, whole_rows=False))
         self._outer = [axis for axis in layout.rows if axis not in self.tiling.group]
         self._extents: list[Index] = []
@@ -44,9 +45,14 @@ class RowKernel:
         group = self.tiling.group
         if group:
             self._counts.append(writer.pieces(self._extents[group[0]], self.tiling.size))
-        if not self._pieces:
+        if not self.in_pieces:
             self._counts.append(writer.pieces(self._columns, self.tiling.columns))
         return writer.product(self._counts)
+
+    @property
+    def levels(self) -> list[list[Term]]:
+        """The reductions along rows; each level is computed from what earlier ones give."""
+        return _levels(self._layout, self._reductions)
 
     @property
     def _columns(self) -> Index:
@@ -68,7 +74,7 @@ class RowKernel:
                 rows = writer.part(offset, tiling.size, extent)
                 places[axis] = Place(offset, rows)
         block = _Block(writer, self._layout, tiling, places, rows, self._columns)
-        if self._pieces:
+        if self.in_pieces:
             block.write_in_pieces(self._reductions, destination)
         else:
             block.piece(writer.multiply(digits.pop(0), tiling.columns), {}).write(destination)

@@ -37,6 +37,14 @@ _CHEAP = 4
 _COSTS = {"pypto.map": 1, "pypto.select": 1, "pypto.fill": 0, "pypto.rearrange": 0}
 
 
+_KINDS = {
+    "product": "matrix product",
+    "reduce": "reduction",
+    "cumulate": "running totals",
+    "rearrange": "transposition",
+}
+
+
 @dataclass(eq=False)
 class Kernel:
     """One kernel to be.
@@ -48,6 +56,7 @@ class Kernel:
         plan: how.
         destination: the tensor in memory that it writes; None where one has to be made for its root's value.
         extents: of the value.
+        why: why what it computes lies in memory, where one has to be made.
     """
 
     place: Node
@@ -56,6 +65,7 @@ class Kernel:
     plan: Plan
     destination: ir.Value | None
     extents: tuple[Extent, ...]
+    why: str = ""
 
 
 def find_kernels(program: Program, types: TypeTable, target: Target) -> list[Kernel]:
@@ -87,6 +97,7 @@ class _Search:
         self._types = types
         self._target = target
         self._extents = Extents(program, types)
+        self._why: dict[ir.Value, str] = {}
         self._assigns = [node for node in program.nodes if node.name == "pypto.assign"]
         # What is viewed, or read element by element or tile by tile, is memory.
         self._in_memory = {
@@ -108,12 +119,31 @@ class _Search:
             except CannotFuseError as error:
                 if error.value in self._in_memory:
                     raise InternalError("a tensor cannot be computed", found=str(error.value)) from None
-                self._in_memory.add(error.value)
+                self._keep({error.value}, self._needed_by(error.value))
                 continue
-            again = self._used_twice(kernels) or self._overwritten(kernels) or self._in_its_own_way(kernels)
-            if not again:
+            for find, why in (
+                (self._used_twice, "several kernels use it"),
+                (self._overwritten, "what it is computed from is written before it is used"),
+                (self._in_its_own_way, "it is written to memory that it is computed from"),
+            ):
+                again = find(kernels)
+                if again:
+                    self._keep(again, why)
+                    break
+            else:
                 return sorted(kernels, key=lambda kernel: kernel.place.position)
-            self._in_memory |= again
+
+    def _keep(self, values: set[ir.Value], why: str) -> None:
+        self._in_memory |= values
+        self._why.update(dict.fromkeys(values, why))
+
+    def _needed_by(self, value: ir.Value) -> str:
+        """Why a kernel that uses a value cannot compute it."""
+        users = {node.name for node in self._program.nodes if value in node.operands}
+        if "pypto.product" in users:
+            return "a matrix product takes it from memory"
+        kind = self._program.maker[value].name.removeprefix("pypto.")
+        return f"the kernel that uses it has other tiles than its {_KINDS.get(kind, 'computation')}"
 
     def _maker(self, value: ir.Value) -> Node | None:
         return self._program.maker[value] if self._is_value(value) and value not in self._in_memory else None
@@ -146,6 +176,7 @@ class _Search:
             _plan(layout, self._types, self._extents, self._target),
             destination,
             self._extents.shape(value),
+            self._why.get(value, "it is viewed, or used as tiles or elements") if destination is None else "",
         )
 
     def _attention(
