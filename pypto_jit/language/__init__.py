@@ -32,6 +32,7 @@ from pypto_jit.language.annotations import InOut, Out, constexpr, dynamic
 from pypto_jit.language.arrays import Array
 from pypto_jit.language.control import cond, parallel, pipeline, range, unroll, while_, yield_
 from pypto_jit.language.division import ceil, clamp, floor, floor_divide, pow, remainder, round, square, trunc
+from pypto_jit.language.einsum import einsum
 from pypto_jit.language.expressions import reduce
 from pypto_jit.language.functions import FunctionType, func_attr
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
@@ -151,6 +152,7 @@ __all__ = [
     "constexpr",
     "cumsum",
     "dynamic",
+    "einsum",
     "expand",
     "fillpad_expand",
     "fillpad_inplace",
