@@ -69,6 +69,8 @@ class Target:
         atomics: dtypes that a store can add to what is in global memory.
         integer_comparisons: how tiles of INT32 are compared.
         inserts_fp32: whether a part of an FP32 Mat tile can be written from Acc; else only of an FP16 or BF16 one.
+        wide_masks: whether the mask of two tiles is a buffer of their physical shape (ptoas v0.57, ``tcmp``), although
+            only its first bits are written.
         cube_cores, vector_cores: cores of one device.
     """
 
@@ -83,6 +85,7 @@ class Target:
     atomics: frozenset[DType]
     integer_comparisons: frozenset[str]
     inserts_fp32: bool
+    wide_masks: bool
     cube_cores: int
     vector_cores: int
 
@@ -147,6 +150,7 @@ A2A3 = Target(
     atomics=frozenset({FP32, FP16, BF16, INT32, INT16, INT8}),
     integer_comparisons=frozenset({"eq"}),
     inserts_fp32=False,
+    wide_masks=False,
     cube_cores=24,
     vector_cores=48,
 )
@@ -178,6 +182,7 @@ A5 = Target(
     atomics=frozenset({FP32, FP16, INT32, INT16, INT8}),
     integer_comparisons=frozenset({"eq", "ne", "lt", "le", "gt", "ge"}),
     inserts_fp32=True,
+    wide_masks=True,
     cube_cores=36,
     vector_cores=72,
 )

@@ -72,6 +72,7 @@ class Instruction:
         form: how the assembly writes it: ``tiles`` for ``ins(...) outs(...)``, ``element`` for what reads or writes a
             single element (`pypto_jit.dialects.assembly.elements`).
         updates: whether the result keeps what the instruction does not write: the first tile operand's elements.
+        alike: inputs whose buffers have the physical shape of the result's, padding included (ptoas v0.57, pto-isa).
     """
 
     mnemonic: str
@@ -85,6 +86,7 @@ class Instruction:
     saturates: bool = False
     form: str = "tiles"
     updates: bool = False
+    alike: tuple[str, ...] = ()
 
     def asks_saturation(self, source: DType, result: DType) -> bool:
         """Whether the assembly asks for saturation between these dtypes."""

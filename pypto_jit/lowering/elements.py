@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import ArrayType
+from pypto_jit.dtypes import INDEX, INT64
 from pypto_jit.lowering.attributes import numbers, text
 from pypto_jit.lowering.buffers import Buffers, TileRef
 from pypto_jit.lowering.emitter import Emitter
@@ -92,8 +92,10 @@ class Elements:
         emitter = self._emitter
         kind = emitter.types.of(node.results[0])
         assert isinstance(kind, ArrayType)
-        array = emitter.value("pto.declare_local_array", (), replace(kind, dialect="pto"))
-        element = emitter.types.scalar(kind.dtype)
+        # The assembler has no arrays of indices.
+        kept = INT64 if kind.dtype.mlir == INDEX.mlir else kind.dtype
+        array = emitter.value("pto.declare_local_array", (), ArrayType(kind.size, kept, "pto"))
+        element = emitter.types.scalar(kept)
         fill = ir.IntegerAttr.get(element, int(text(node.op, "fill") or 0))
         value = emitter.entry_value("arith.constant", (), element, {"value": fill})
         if kind.size <= _UNROLLED:
@@ -109,10 +111,16 @@ class Elements:
         return array
 
     def _array_get(self, node: Node, operands: list[ir.Value]) -> ir.Value:
-        return self._emitter.value("pto.local_array_get", operands, node.results[0].type)
+        emitter, index = self._emitter, self._emitter.types.index
+        if node.results[0].type != index:
+            return emitter.value("pto.local_array_get", operands, node.results[0].type)
+        kept = emitter.value("pto.local_array_get", operands, emitter.types.scalar(INT64))
+        return emitter.value("arith.index_cast", [kept], index)
 
     def _array_set(self, node: Node, operands: list[ir.Value]) -> None:
         value, array, index = operands
+        if value.type == self._emitter.types.index:
+            value = self._emitter.value("arith.index_cast", [value], self._emitter.types.scalar(INT64))
         self._emitter.emit("pto.local_array_set", [array, index, value])
 
 

@@ -1,17 +1,28 @@
 """Buffers that must be padded alike although their dtypes differ.
 
-Rows are padded to 32 bytes, so seven columns are eight FP32 elements but sixteen FP16 ones. A conversion takes buffers
-of equal physical shape (ptoas v0.57, ``tcvt``), so its source and its result are padded to the wider of the two.
+Rows are padded to 32 bytes, so seven columns are eight FP32 elements but sixteen FP16 ones. Some instructions take
+buffers of equal physical shape (`Instruction.alike`): their sources and their result are padded to the widest of them.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.row import Operator
 from pypto_jit.dialects.types import TileBufType, TileType
-from pypto_jit.lowering.layouts import buffer_type
+from pypto_jit.dtypes import UINT8
+from pypto_jit.lowering.layouts import buffer_type, round_up
 from pypto_jit.lowering.tree import LOOPS, Body, Node, carried
 from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import ROW_ALIGNMENT, Space, Target
+
+
+def alike(row: Operator, target: Target) -> tuple[str, ...]:
+    """The operands of an operator whose buffers have the physical shape of the result's."""
+    if row.instruction is None or (row.rule == "compare" and not target.wide_masks):
+        return ()
+    return row.instruction.alike
 
 
 def padded_alike(body: Body, types: TypeTable, target: Target) -> dict[ir.Value, TileBufType]:
@@ -20,17 +31,23 @@ def padded_alike(body: Body, types: TypeTable, target: Target) -> dict[ir.Value,
     Tiles that share a buffer, or are copied into each other, are padded alike too. A tile that is reshaped keeps its
     own padding, because more of it would open gaps between its rows; an ``[N, 1]`` vector seen as a row has none.
     """
-    alike = _Alike(types)
+    related = _Alike(types, target)
     for node in body.walk():
-        alike.add(node)
-    if not alike.converts:
+        related.add(node)
+    if not related.needed:
         return {}
     found = {}
-    for members in alike.classes():
+    for members in related.classes():
         unit = max(ROW_ALIGNMENT // tile.dtype.bytes for _, tile in members)
         for value, tile in members:
-            if value not in alike.kept and tile.space is Space.VEC and unit != ROW_ALIGNMENT // tile.dtype.bytes:
+            if value not in related.kept and tile.space is Space.VEC and unit != ROW_ALIGNMENT // tile.dtype.bytes:
                 found[value] = buffer_type(tile, target, unit=unit)
+        # A mask, and what carries it, has as many bytes in a row as what was compared has elements.
+        widths = {tile.shape: related.masks[value] for value, tile in members if value in related.masks}
+        for value, tile in members:
+            if tile.dtype == UINT8 and tile.shape in widths:
+                own = buffer_type(tile, target)
+                found[value] = replace(own, shape=(own.shape[0], round_up(widths[tile.shape], ROW_ALIGNMENT)))
     return found
 
 
@@ -39,16 +56,25 @@ _KEEP = frozenset({"pypto.move", "pypto.set_validshape", "pypto.write_tile", "py
 
 
 class _Alike:
-    def __init__(self, types: TypeTable) -> None:
+    def __init__(self, types: TypeTable, target: Target) -> None:
         self._types = types
+        self._target = target
         self._parent: dict[ir.Value, ir.Value] = {}
         self.kept: set[ir.Value] = set()
-        self.converts = False
+        # Columns of what was compared, by the mask.
+        self.masks: dict[ir.Value, int] = {}
+        self.needed = False
 
     def add(self, node: Node) -> None:
-        if node.row is not None and node.row.rule == "cast":
-            self.converts = True
-            self._unite(node.operands[0], node.results[0])
+        shaped = alike(node.row, self._target) if node.row is not None else ()
+        if node.row is not None and shaped:
+            self.needed = self.needed or node.row.rule in ("cast", "compare")
+            for operand, value in zip(node.row.operands, node.operands, strict=True):
+                if operand.name in shaped:
+                    self._unite(value, node.results[0])
+            source = self._types.tile(node.operands[0])
+            if node.row.rule == "compare" and source is not None:
+                self.masks[node.results[0]] = source.shape[1]
         elif node.name == "pypto.reshape":
             source, result = self._types.tile(node.operands[0]), self._types.tile(node.results[0])
             if source is not None and result is not None and source.shape == result.shape[::-1] and 1 in source.shape:

@@ -11,6 +11,7 @@ from pypto_jit.lowering.attributes import number, text
 from pypto_jit.lowering.cores import KIND, MIXED
 from pypto_jit.lowering.layouts import cube_edge
 from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.padding import alike
 from pypto_jit.lowering.tree import Node
 from pypto_jit.targets import COLUMN_VECTOR, ROW_ALIGNMENT, ROW_MAJOR, ZN, Space, Target
 
@@ -149,8 +150,6 @@ def _check_vector(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target:
     if row.rule == "cast":
         if result.dtype not in target.casts.get(first.dtype, ()):
             raise DTypeError(f"{target.name} has no conversion from {first.dtype} to {result.dtype}")
-        if first.shape != result.shape:
-            raise ShapeError("a conversion takes buffers of one shape", found=f"{first} to {result}")
     elif row.rule in _INDEX_RULES:
         if any(s.dtype != first.dtype for s in sources) or result.dtype != INT32:
             raise DTypeError(f"{row.name} gives INT32 of elements of one dtype", found=", ".join(map(str, buffers)))
@@ -165,7 +164,15 @@ def _check_vector(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target:
             raise LayoutError(f"{row.name} takes '{name}' in rows", found=str(buffer))
         if not buffer.is_column_vector and name == "vector" and row.rule == "row_expand":
             raise LayoutError(f"{row.name} takes its vector as a column", found=str(buffer))
-    _check_shapes(row, dict(zip(tiles, buffers, strict=True)))
+    named = dict(zip(tiles, buffers, strict=True))
+    _check_alike(row, named, target)
+    _check_shapes(row, named)
+
+
+def _check_alike(row: Operator, named: dict[str, TileBufType], target: Target) -> None:
+    shapes = {named[name].shape for name in (*alike(row, target), "dst") if name in named}
+    if len(shapes) > 1:
+        raise ShapeError(f"{row.name} takes buffers of one shape", found=", ".join(map(str, named.values())))
 
 
 def _check_shapes(row: Operator, named: dict[str, TileBufType]) -> None:
@@ -295,10 +302,13 @@ def _check_predicate(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], targ
     assert row.instruction is not None
     tiles = [k for k, kind in enumerate(kinds) if isinstance(kind, TileBufType)]
     named = {(*row.instruction.inputs, "dst")[k]: kinds[k] for k in tiles}
+    _check_alike(row, named, target)
     mask = named.pop("dst" if row.rule == "compare" else "mask")
     if mask.dtype != UINT8 or any(buffer.space is not Space.VEC or buffer.is_column_vector for buffer in buffers):
         raise LayoutError(f"{row.name} takes rows in Vec and bits in UINT8", found=", ".join(map(str, buffers)))
-    named.pop("tmp", None)
+    scratch = named.pop("tmp", None)
+    if row.name == "sel" and scratch is not None and scratch.dtype.bytes != 4:
+        raise DTypeError("the scratch of sel has elements of 4 bytes", found=str(scratch))
     if len({buffer.dtype for buffer in named.values()}) != 1:
         raise DTypeError(f"the operands of {row.name} have several dtypes", found=", ".join(map(str, buffers)))
     first = next(iter(named.values()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC, PartitionType, PointerType, TensorType, TensorViewType
@@ -10,6 +11,13 @@ from pypto_jit.lowering.attributes import TENSOR, described_arguments, parameter
 from pypto_jit.lowering.chains import VIEW, root_of, view_of
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.tree import constant
+
+Entry = TypeVar("Entry")
+
+
+def turned(entries: Sequence[Entry]) -> list[Entry]:
+    """A number for each dimension, where the last two dimensions swap places."""
+    return [*entries[:-2], entries[-1], entries[-2]]
 
 
 class Tensors:
@@ -104,26 +112,36 @@ class Tensors:
         return self._strides[(tensor, axis) if view is None else (view.source, view.axes[axis])]
 
     def view(self, tensor: ir.Value, layout: str) -> ir.Value:
-        """The tensor as a view; ``layout`` is ``nd``, or ``dn`` where columns are what lies consecutively."""
+        """The tensor as a view.
+
+        Args:
+            tensor: one.
+            layout: ``nd``, ``dn`` where columns are what lies consecutively, or ``turned`` for the ``nd`` view of a
+                tensor whose last two dimensions swap places.
+        """
         found = self._views.get((tensor, layout))
         if found is not None:
             return found
         kind = self._types.tensor(tensor)
         strides = [self._stride(tensor, axis) for axis in range(kind.rank)]
+        extents = [self.extent(tensor, axis) for axis in range(kind.rank)]
+        shape = kind.shape
+        if layout == "turned":
+            shape, strides, extents = turned(shape), turned(strides), turned(extents)
         if layout == "dn" and kind.shape[-1] == 1 and DYNAMIC not in kind.shape:
             # Both strides of an [N, 1] tensor are one; the assembler tells dn from nd by the stride of the last
             # dimension.
             strides[-1] = self._emitter.index(kind.shape[-2])
         operands = [
             self._pointers[root_of(tensor)],
-            *(self.extent(tensor, axis) for axis in range(kind.rank)),
+            *extents,
             *strides,
         ]
         found = self._emitter.entry_value(
             "pto.make_tensor_view",
             operands,
-            TensorViewType(kind.shape, kind.dtype),
-            {"layout": ir.StringAttr.get(layout)},
+            TensorViewType(tuple(shape), kind.dtype),
+            {"layout": ir.StringAttr.get("dn" if layout == "dn" else "nd")},
         )
         self._views[tensor, layout] = found
         return found
@@ -146,7 +164,9 @@ class Tensors:
         return self._pointers[root_of(tensor)], emitter.index(0) if offset is None else offset, bounds
 
     def box(self, tensor: ir.Value, layout: str, offsets: list[ir.Value], sizes: list[ir.Value]) -> ir.Value:
-        """A box of a tensor."""
+        """A box of a tensor; its extents as the layout has them (`view`)."""
+        if layout == "turned":
+            offsets, sizes = turned(offsets), turned(sizes)
         static = [constant(size) for size in sizes]
         shape = tuple(DYNAMIC if number is None else number for number in static)
         kind = PartitionType(shape, self._types.tensor(tensor).dtype)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pypto_jit.dialects.operators import ROWS, Operator
 from pypto_jit.dialects.rules import matmul_dtype
-from pypto_jit.dtypes import ALL, BF16, FP16, FP32, INT32, DType
+from pypto_jit.dtypes import ALL, BF16, FP16, FP32, INT32, UINT8, DType
 from pypto_jit.targets import BY_NAME, COLUMN_VECTOR, NZ, ROW_MAJOR, Layout, Space
 from tests.asm.planned import Planned
 
@@ -156,7 +156,42 @@ def _matmul(kernel: Kernel, row: Operator, dtype: DType) -> None:
     kernel.store(result, accumulator, shape)
 
 
+def _mask(kernel: Kernel) -> str:
+    # A row of 64 bits is one unit of memory; where the target wants it, it is as wide as the tile.
+    columns = COLUMNS if kernel.machine.wide_masks else 32
+    return kernel.tile(Space.VEC, UINT8, (ROWS_, columns), valid=(ROWS_, 32))
+
+
+def _compare(kernel: Kernel, row: Operator, dtype: DType) -> None:
+    assert row.instruction is not None
+    operands = [
+        kernel.loaded(dtype, (ROWS_, COLUMNS))
+        if operand.kind == "tile"
+        else kernel.constant(_value(dtype), dtype.signless)
+        for operand in row.operands
+    ]
+    mask = _mask(kernel)
+    kernel.generic(row.instruction.operation, [*operands, mask], None, 'mode = "eq"')
+    kernel.store(mask, UINT8, (ROWS_, 32))
+
+
+def _select(kernel: Kernel, row: Operator, dtype: DType) -> None:
+    assert row.instruction is not None
+    mask = _mask(kernel)
+    kernel.generic("tload", [kernel.global_part(UINT8, (ROWS_, 32)), mask])
+    scratch = kernel.tile(Space.VEC, FP32, (1, 8)) if row.name == "sel" else kernel.tile(Space.VEC, dtype, (1, COLUMNS))
+    given = {"mask": mask, "tmp": scratch}
+    for operand in row.operands[1:]:
+        if operand.kind == "tile":
+            given[operand.name] = kernel.loaded(dtype, (ROWS_, COLUMNS))
+        else:
+            given[operand.name] = kernel.constant(_value(dtype), dtype.signless)
+    kernel.run(row.instruction.operation, [given[name] for name in row.instruction.inputs], dtype, (ROWS_, COLUMNS))
+
+
 _KERNELS = {
+    "compare": _compare,
+    "select": _select,
     "elementwise": _elementwise,
     "full": _full,
     "row_reduction": _row_reduction,

@@ -134,6 +134,47 @@ def cast(m: ModuleText) -> None:
     m.store(m.operator("cast", m.load(a, [0, 0], (4, 60)), dtype=INT16, mode="floor"), out, [0, 0])
 
 
+def selected(dtype: DType) -> Write:
+    """The larger of two tiles whose rows are no multiple of what a mask's rows are."""
+
+    def write(m: ModuleText) -> None:
+        a, b, out = (m.tensor((4, 20), dtype) for _ in range(3))
+        tiles = m.load(a, [0, 0], (4, 20)), m.load(b, [0, 0], (4, 20))
+        mask = m.operator("cmp", *tiles, mode="ge")
+        m.store(m.operator("sel", mask, *tiles), out, [0, 0])
+
+    return write
+
+
+def col_expand_of_cast(m: ModuleText) -> None:
+    """Rows that are padded for the conversion they come from, with a vector of rows that are not."""
+    a, b, out = m.tensor((4, 20), FP16), m.tensor((1, 20), FP32), m.tensor((4, 20), FP32)
+    wide = m.operator("cast", m.load(a, [0, 0], (4, 20)), dtype=FP32, mode="rint")
+    m.store(m.operator("col_expand_sub", wide, m.load(b, [0, 0], (1, 20))), out, [0, 0])
+
+
+def sel_of_cast(m: ModuleText) -> None:
+    """Of the two tiles chosen from, and the mask's, one is padded for the conversion it comes from."""
+    a, b, out = m.tensor((4, 20), FP16), m.tensor((4, 20), FP32), m.tensor((4, 20), FP32)
+    wide, other = m.operator("cast", m.load(a, [0, 0], (4, 20)), dtype=FP32, mode="rint"), m.load(b, [0, 0], (4, 20))
+    mask = m.operator("cmps", other, m.constant("0.5", "f32"), mode="lt")
+    m.store(m.operator("sel", mask, wide, other), out, [0, 0])
+
+
+def turned(m: ModuleText) -> None:
+    """From a tensor whose columns lie consecutively to another such."""
+    x, out = m.tensor((24, 10), FP32, (1, 24)), m.tensor((24, 10), FP32, (1, 24))
+    m.store(m.operator("exp", m.load(x, [8, 0], (16, 10))), out, [0, 0])
+
+
+def bits(m: ModuleText) -> None:
+    """Instructions that may not write over what they read."""
+    x, out = m.tensor((4, 32), INT16), m.tensor((4, 32), INT16)
+    tile = m.operator("ands", m.load(x, [0, 0], (4, 32)), m.constant(12, "i16"))
+    tile = m.operator("xors", m.operator("ors", tile, m.constant(3, "i16")), m.constant(5, "i16"))
+    m.store(m.operator("xor", tile, m.load(x, [0, 0], (4, 32))), out, [0, 0])
+
+
 KERNELS: dict[str, Write] = {
     "softmax_fp32": softmax(FP32),
     "softmax_fp16": softmax(FP16),
@@ -157,6 +198,12 @@ KERNELS: dict[str, Write] = {
     "concat": concat,
     "reshape": reshape,
     "cast": cast,
+    "selected_fp32": selected(FP32),
+    "selected_fp16": selected(FP16),
+    "col_expand_of_cast": col_expand_of_cast,
+    "sel_of_cast": sel_of_cast,
+    "turned": turned,
+    "bits": bits,
 }
 
 

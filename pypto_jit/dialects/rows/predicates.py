@@ -14,7 +14,7 @@ ROWS: tuple[Operator, ...] = (
         "cmp",
         (Operand("lhs"), Operand("rhs")),
         "compare",
-        Instruction("tcmp", ("lhs", "rhs"), inplace=False, attributes=_SPELLED),
+        Instruction("tcmp", ("lhs", "rhs"), inplace=False, attributes=_SPELLED, alike=("lhs", "rhs")),
         both(FLOATS | {INT32}, frozenset({INT8, INT16, BF16})),
         "Whether elements compare so, packed: bit ``j % 8`` of byte ``j // 8`` of a row is about column ``j``. The "
         "result is UINT8, with rows of a multiple of 32 bytes.",
@@ -35,7 +35,8 @@ ROWS: tuple[Operator, ...] = (
         "sel",
         (Operand("mask"), Operand("lhs"), Operand("rhs")),
         "select",
-        Instruction("tsel", ("mask", "lhs", "rhs", "tmp"), inplace=False),
+        # One type of tile for what is chosen from and the result (pto-isa, TSEL).
+        Instruction("tsel", ("mask", "lhs", "rhs", "tmp"), inplace=False, alike=("lhs", "rhs")),
         both(ARITHMETIC, frozenset({INT8})),
         "Of two tiles the first one's element where the bit of a packed mask is set, the second one's elsewhere.",
         "lhs if mask else rhs",

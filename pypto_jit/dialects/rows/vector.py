@@ -8,13 +8,21 @@ from pypto_jit.dtypes import BF16, INT8, INT16, INT32, DType
 
 
 def _binary(
-    name: str, mnemonic: str, dtypes: dict[str, frozenset[DType]], formula: str, *, scratch: bool = False
+    name: str,
+    mnemonic: str,
+    dtypes: dict[str, frozenset[DType]],
+    formula: str,
+    *,
+    scratch: bool = False,
+    alike: tuple[str, ...] = (),
 ) -> Operator:
+    inputs = ("lhs", "rhs", "tmp") if scratch else ("lhs", "rhs")
     return Operator(
         name,
         (Operand("lhs"), Operand("rhs")),
         "elementwise",
-        Instruction(mnemonic, ("lhs", "rhs", "tmp") if scratch else ("lhs", "rhs")),
+        # With scratch an instruction is several of the machine, which read the operands again (pto-isa, TXOR).
+        Instruction(mnemonic, inputs, inplace=not scratch, alike=alike),
         dtypes,
         f"Element by element: {formula}. Both tiles have the same shape, dtype and valid region.",
         formula,
@@ -29,6 +37,7 @@ def _scalar(
     *,
     scalar_first: bool = False,
     scratch: bool = False,
+    inplace: bool = True,
 ) -> Operator:
     inputs = ("scalar", "src") if scalar_first else ("src", "scalar")
     inputs = (*inputs, "tmp") if scratch else inputs
@@ -36,7 +45,7 @@ def _scalar(
         name,
         (Operand("src"), Operand("scalar", "scalar")),
         "elementwise",
-        Instruction(mnemonic, inputs),
+        Instruction(mnemonic, inputs, inplace=inplace),
         dtypes,
         f"Element by element with a scalar: {formula}.",
         formula,
@@ -103,13 +112,19 @@ def _expand(axis: str, name: str, dtypes: dict[str, frozenset[DType]], formula: 
         f"{axis}_expand_{name}",
         (Operand("src"), Operand("vector")),
         f"{axis}_expand",
-        Instruction(f"t{axis}expand{name}", ("src", "vector"), optional_scratch=axis == "row"),
+        Instruction(
+            f"t{axis}expand{name}",
+            ("src", "vector"),
+            optional_scratch=axis == "row",
+            alike=("src",) if axis == "col" else (),
+        ),
         dtypes,
         f"A ``[M, N]`` tile with a ``{vector}`` vector spread over it: {formula}.",
         formula,
     )
 
 
+_SHORT_INTEGERS = both(frozenset({INT8, INT16}), frozenset({INT32}))
 _ROUND = (Attribute("mode", "str", "round", ROUND_MODES),)
 _EXPAND_FORMULAS = {
     "add": "src + vector",
@@ -151,14 +166,16 @@ ROWS: tuple[Operator, ...] = (
     _unary("rsqrt", both(FLOATS), "1 / sqrt(src)"),
     _unary("recip", both(FLOATS), "1 / src", inplace=False),
     _unary("relu", both(RELU_TYPES), "max(src, 0)"),
-    _binary("and_", "tand", both(INTEGERS), "lhs & rhs"),
-    _binary("or_", "tor", both(INTEGERS), "lhs | rhs"),
+    # One type of tile for both operands and the result (pto-isa, TAND and TOR).
+    _binary("and_", "tand", both(INTEGERS), "lhs & rhs", alike=("lhs", "rhs")),
+    _binary("or_", "tor", both(INTEGERS), "lhs | rhs", alike=("lhs", "rhs")),
     _binary("xor", "txor", both(frozenset({INT8, INT16}), frozenset({INT32})), "lhs ^ rhs", scratch=True),
     _binary("shl", "tshl", both(INTEGERS), "lhs << rhs"),
     _binary("shr", "tshr", both(INTEGERS), "lhs >> rhs"),
-    _scalar("ands", "tands", both(frozenset({INT8, INT16}), frozenset({INT32})), "src & scalar"),
-    _scalar("ors", "tors", both(frozenset({INT8, INT16}), frozenset({INT32})), "src | scalar"),
-    _scalar("xors", "txors", both(frozenset({INT8, INT16}), frozenset({INT32})), "src ^ scalar", scratch=True),
+    # These write the scalar to the result before they read the source (pto-isa, TANDS, TORS and TXORS).
+    _scalar("ands", "tands", _SHORT_INTEGERS, "src & scalar", inplace=False),
+    _scalar("ors", "tors", _SHORT_INTEGERS, "src | scalar", inplace=False),
+    _scalar("xors", "txors", _SHORT_INTEGERS, "src ^ scalar", scratch=True, inplace=False),
     _scalar("shls", "tshls", both(INTEGERS), "src << scalar"),
     _scalar("shrs", "tshrs", both(frozenset({INT16, INT32}), frozenset({INT8})), "src >> scalar"),
     Operator(
@@ -181,6 +198,7 @@ ROWS: tuple[Operator, ...] = (
             attributes=(AssemblyAttribute("mode", "rmode", "#pto<round_mode {value}>", "rint"),),
             optional_scratch=True,
             saturates=True,
+            alike=("src",),
         ),
         both(ALL_DTYPES),
         "The value in another dtype, by one of seven rounding modes.",

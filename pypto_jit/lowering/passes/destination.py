@@ -13,18 +13,20 @@ from dataclasses import replace
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC, TileType
+from pypto_jit.dtypes import FP32
 from pypto_jit.errors import ShapeError
 from pypto_jit.lowering.attributes import number
-from pypto_jit.lowering.box_sizes import product, stored_sizes
 from pypto_jit.lowering.buffers import STATIC, Buffers, Extents, TileRef
 from pypto_jit.lowering.elements import ELEMENT_OPERATIONS, Elements
 from pypto_jit.lowering.emitter import Emitter
-from pypto_jit.lowering.layouts import as_column, lies_consecutively, transposed
+from pypto_jit.lowering.layouts import as_column, buffer_type, lies_consecutively, transposed
 from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.padding import alike
 from pypto_jit.lowering.parts import PART_OPERATIONS, Parts
+from pypto_jit.lowering.transfers import Transfers
 from pypto_jit.lowering.tree import Body, Node, carried, head_operands
 from pypto_jit.lowering.views import Tensors
-from pypto_jit.targets import Space
+from pypto_jit.targets import ROW_ALIGNMENT, Space
 
 
 def run(module: ir.Operation, lowering: Lowering) -> bool:
@@ -38,6 +40,7 @@ def run(module: ir.Operation, lowering: Lowering) -> bool:
 
 # Operations that spread a vector over the shape of a tile.
 _TAKE_A_SHAPE = frozenset({"pypto.row_expand", "pypto.col_expand"})
+_ONE_UNIT = TileType((1, ROW_ALIGNMENT // FP32.bytes), FP32, Space.VEC, (1, ROW_ALIGNMENT // FP32.bytes))
 
 
 class _Conversion:
@@ -50,6 +53,7 @@ class _Conversion:
         self._buffers = Buffers(self._body, self._emitter, lowering.target)
         self._tensors = Tensors(function, self._emitter)
         self._renamed: dict[ir.Value, ir.Value] = {}
+        self._transfers = Transfers(self._emitter, self._buffers, self._tensors, lowering.target, self._value)
         self._parts = Parts(self._emitter, self._buffers, self._value)
         self._elements = Elements(body, self._emitter, self._buffers, self._tensors, self._value, self._define)
         self._erased: list[ir.Operation] = []
@@ -111,15 +115,10 @@ class _Conversion:
             self._buffers.copy(self._buffers.ref(node.operands[0]), self._define(node))
             return
         if "tmp" in row.instruction.inputs:
-            # The scratch of a selection is about its values, not its bits.
-            source = self._buffers.ref(node.operands[1 if row.rule == "select" else 0])
-            named["tmp"] = self._buffers.allocate(source.type, source.extents).handle
+            named["tmp"] = self._scratch(node).handle
         result = goal = self._define(node)
-        if row.rule == "cast":
-            source = self._buffers.ref(node.operands[0])
-            if source.type.shape != goal.type.shape:
-                source, result = self._padded_alike(source, goal)
-                named["src"] = source.handle
+        if alike(row, self._target):
+            result = self._shape_alike(node, goal, named)
         attributes = {a.name: node.op.attributes[a.name] for a in row.attributes if a.name in node.op.attributes}
         inputs = [named[name] for name in row.instruction.inputs]
         self._emitter.emit(f"pto.{row.instruction.operation}", [*inputs, result.handle], attributes=attributes)
@@ -129,16 +128,35 @@ class _Conversion:
     def _stays_in_vec(self, node: Node) -> bool:
         return all(self._buffers.physical(v).space is Space.VEC for v in (node.operands[0], node.results[0]))
 
-    def _padded_alike(self, source: TileRef, result: TileRef) -> tuple[TileRef, TileRef]:
-        """Stand-ins for the source and the result of a conversion, both with the longer rows of the two."""
-        shape = max(source.type.shape, result.type.shape)
-        if source.type.shape != shape:
-            wide = self._buffers.allocate(replace(source.type, shape=shape), source.extents)
-            self._buffers.copy(source, wide)
-            source = wide
-        if result.type.shape != shape:
-            result = self._buffers.allocate(replace(result.type, shape=shape), result.extents)
-        return source, result
+    def _scratch(self, node: Node) -> TileRef:
+        """The scratch of an instruction: of the size of its first tile, but for a selection."""
+        assert node.row is not None
+        if node.row.name == "sel":
+            # The address of a row of bits: 4-byte elements, whatever is selected (ptoas v0.57).
+            return self._buffers.allocate(buffer_type(_ONE_UNIT, self._target))
+        # Of a tile and a scalar the selection's scratch is about the values, not the bits.
+        source = self._buffers.ref(node.operands[1 if node.row.rule == "select" else 0])
+        return self._buffers.allocate(source.type, source.extents)
+
+    def _shape_alike(self, node: Node, goal: TileRef, named: dict[str, ir.Value]) -> TileRef:
+        """Give sources and result buffers of one physical shape, the longest rows of all, where they have none yet.
+
+        Returns:
+            What the instruction writes: the result, or a stand-in that is copied to it.
+        """
+        assert node.row is not None
+        names = alike(node.row, self._target)
+        operands = zip(node.row.operands, node.operands, strict=True)
+        sources = {o.name: self._buffers.ref(value) for o, value in operands if o.name in names}
+        shape = max(ref.type.shape for ref in (*sources.values(), goal))
+        for name, source in sources.items():
+            if source.type.shape != shape:
+                wide = self._buffers.allocate(replace(source.type, shape=shape), source.extents)
+                self._buffers.copy(source, wide)
+                named[name] = wide.handle
+        if goal.type.shape == shape:
+            return goal
+        return self._buffers.allocate(replace(goal.type, shape=shape), goal.extents)
 
     def _operand(self, node: Node, name: str, value: ir.Value) -> ir.Value:
         if not self._buffers.is_tile(value):
@@ -189,32 +207,13 @@ class _Conversion:
 
     # Memory
 
-    def _layout(self, tile: ir.Value) -> str:
-        return "dn" if self._buffers.physical(tile).is_column_vector else "nd"
-
     def _load(self, node: Node) -> None:
         self._start(node)
-        tensor, tile = node.operands[0], node.results[0]
-        rank = self._types.tensor(tensor).rank
-        indices = [self._value(v) for v in node.operands[1:]]
-        offsets, sizes = indices[:rank], indices[rank:]
-        kind = self._types.tile(tile)
-        assert kind is not None
-        rows = product(sizes[:-1], self._emitter) if kind.valid[0] == DYNAMIC else None
-        columns = sizes[-1] if kind.valid[1] == DYNAMIC else None
-        partition = self._tensors.box(tensor, self._layout(tile), offsets, sizes)
-        result = self._buffers.define(tile, (rows, columns))
-        self._emitter.emit("pto.tload", (partition, result.handle))
+        self._transfers.load(node)
 
     def _store(self, node: Node) -> None:
         self._start(node)
-        tile, tensor = node.operands[:2]
-        ref = self._buffers.ref(tile)
-        sizes = stored_sizes(node, ref, self._emitter)
-        offsets = [self._value(v) for v in node.operands[2:]]
-        partition = self._tensors.box(tensor, self._layout(tile), offsets, sizes)
-        attributes = {"atomic": node.op.attributes["atomic"]} if "atomic" in node.op.attributes else None
-        self._emitter.emit("pto.tstore", (ref.handle, partition), attributes=attributes)
+        self._transfers.store(node)
 
     def _erased_view(self, node: Node) -> None:
         self._erased.append(node.op)
