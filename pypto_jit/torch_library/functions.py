@@ -11,6 +11,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from pypto_jit.errors import ArgumentError
 from pypto_jit.runtime.arguments import OMITTED
 from pypto_jit.runtime.artifact import Returns
@@ -33,6 +35,50 @@ def kernel_function(
         given: the parameters that the overload has.
         results: names of what the overload returns.
     """
+    namespace: dict[str, Any] = {}
+    lines = _kernel_lines(signature, kernel, given, results, namespace)
+    return _compiled("kernel", ", ".join(_optional_after(given, namespace)), lines, namespace)
+
+
+def autograd_function(
+    signature: Signature,
+    kernel: Callable[..., Any],
+    recording: Callable[..., Any],
+    ends_on_cpu: Callable[[int], bool],
+) -> Callable[..., Any]:
+    """torch's kernel for autograd, but straight to ours where nothing is to be recorded.
+
+    To dispatch anew from Python takes longer than a call of a kernel. Where neither a mode nor a transform of torch
+    would see it, the CPU's kernel is what it leads to.
+
+    Args:
+        signature: of the operator.
+        kernel: the kernel.
+        recording: is called otherwise, with the key set of the call first.
+        ends_on_cpu: whether that is so, by the bits of the key set.
+    """
+    p, given = _PREFIX, signature.inputs
+    namespace: dict[str, Any] = {f"{p}grad_enabled": torch.is_grad_enabled, f"{p}ends_on_cpu": ends_on_cpu}
+    namespace[f"{p}recording"] = recording
+    tensors = [a for a in given if a.is_tensor]
+    wanted = [f"{a.name} is not None and {a.name}.requires_grad" for a in tensors if a.type == "Tensor?"]
+    wanted += [f"{a.name}.requires_grad" for a in tensors if a.type == "Tensor"]
+    lines = [
+        f"if not ({p}grad_enabled() and ({' or '.join(wanted)})) and {p}ends_on_cpu({p}keys.raw_repr()):",
+        *("    " + line for line in _kernel_lines(signature, kernel, given, signature.fresh, namespace)),
+        f"return {p}recording({', '.join([f'{p}keys', *(a.name for a in given)])})",
+    ]
+    return _compiled("autograd", ", ".join([f"{p}keys", *_optional_after(given, namespace)]), lines, namespace)
+
+
+def _kernel_lines(
+    signature: Signature,
+    kernel: Callable[..., Any],
+    given: Sequence[Argument],
+    results: Sequence[str],
+    namespace: dict[str, Any],
+) -> list[str]:
+    """The lines that run the kernel, and return what an overload returns."""
     p = _PREFIX
     known = {a.name for a in given}
     parts = []
@@ -42,15 +88,13 @@ def kernel_function(
             value = f"{p}tuple({value})" if a.default is not None else f"{value} and {p}tuple({value})"
         parts.append(f"{a.name}={value}" if a.kind is inspect.Parameter.KEYWORD_ONLY else value)
     call = f"{p}kernel()({', '.join(parts)})"
-    namespace = {f"{p}kernel": weakref.ref(kernel), f"{p}omitted": OMITTED, f"{p}tuple": tuple}
+    namespace.update({f"{p}kernel": weakref.ref(kernel), f"{p}omitted": OMITTED, f"{p}tuple": tuple})
     if not results:
-        lines = [call]
-    elif _as_is(signature.returns, results):
-        lines = [f"return {call}"]
-    else:
-        places = dict(reversed(_places(signature.returns, f"{p}result")))
-        lines = [f"{p}result = {call}", f"return {_listed([places[name] for name in results])}"]
-    return _compiled("kernel", ", ".join(_optional_after(given, namespace)), lines, namespace)
+        return [call, "return"]
+    if _as_is(signature.returns, results):
+        return [f"return {call}"]
+    places = dict(reversed(_places(signature.returns, f"{p}result")))
+    return [f"{p}result = {call}", f"return {_listed([places[name] for name in results])}"]
 
 
 def destination_function(signature: Signature, kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,10 +1,10 @@
-"""The gradient of an operator: what is saved for it, the backward that computes it, and a quick way where none is."""
+"""The gradient of an operator: what is saved for it, the backward that computes it, and where none is recorded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -152,7 +152,7 @@ def _meta(spec: TensorSpec) -> torch.Tensor:
 
 
 @lru_cache(maxsize=256)
-def _ends_on_cpu(keys: int) -> bool:
+def ends_on_cpu(keys: int) -> bool:
     """Whether all that is left to dispatch on after autograd, given as the bits of a key set, is the CPU's kernel."""
     from_raw = torch._C.DispatchKeySet.from_raw_repr
     view = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
@@ -160,26 +160,10 @@ def _ends_on_cpu(keys: int) -> bool:
     return rest.highestPriorityTypeId() == torch._C.DispatchKey.CPU
 
 
-def quick(recording: Callable[..., Any], kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """torch's kernel for autograd, but straight to the CPU where nothing is to be recorded.
-
-    To dispatch anew from Python takes ten times as long as a call of a kernel. Where neither a mode nor a transform of
-    torch would see it, the CPU's kernel is what it leads to.
-
-    Args:
-        recording: the kernel for autograd, which is given the key set of the call first.
-        kernel: that for the CPU.
-    """
-    grad_enabled = torch.is_grad_enabled
-
-    def call(keys: Any, *args: Any) -> Any:
-        if not grad_enabled() or not any(isinstance(a, torch.Tensor) and a.requires_grad for a in args):
-            try:
-                direct = _ends_on_cpu(keys.raw_repr())
-            except (AttributeError, TypeError):  # another torch
-                direct = False
-            if direct:
-                return kernel(*args)
-        return recording(keys, *args)
-
-    return call
+@cache
+def knows_key_sets() -> bool:
+    """Whether this torch answers that."""
+    try:
+        return ends_on_cpu(torch._C._dispatch_keys(torch.zeros(())).raw_repr())
+    except (AttributeError, TypeError):
+        return False

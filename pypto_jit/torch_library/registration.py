@@ -14,14 +14,15 @@ import torch
 from pypto_jit._jit import JitFunction
 from pypto_jit.errors import LaunchError, RegistrationError
 from pypto_jit.runtime.arguments import OMITTED
-from pypto_jit.torch_library.functions import caller_function, destination_function, kernel_function
+from pypto_jit.torch_library.functions import autograd_function, caller_function, destination_function, kernel_function
 from pypto_jit.torch_library.gradients import (
     Gradients,
     Save,
     check_backward,
     differentiable,
+    ends_on_cpu,
     example_of,
-    quick,
+    knows_key_sets,
 )
 from pypto_jit.torch_library.shapes import Shapes
 from pypto_jit.torch_library.signature import NONE_GIVEN, Argument, Signature, example_values, sign, span_of
@@ -159,14 +160,18 @@ def _difference(asked: Sequence[Any], known: Sequence[Any]) -> str:
 
 
 class _Interposed(torch.library.Library):
-    """A library that gives the autograd kernel of one operator a quick way to that of the CPU."""
+    """A library that gives the autograd kernel of one operator a quick way to that of the CPU.
 
-    kernel: Callable[..., Any]
+    Attributes:
+        around: gives what is registered in place of the autograd kernel.
+    """
+
+    around: Callable[[Callable[..., Any]], Callable[..., Any]]
 
     def impl(self, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> None:
         """As torch's."""
-        if dispatch_key == "Autograd" and options.get("with_keyset"):
-            fn = quick(fn, self.kernel)
+        if dispatch_key == "Autograd" and options.get("with_keyset") and knows_key_sets():
+            fn = self.around(fn)
         super().impl(op_name, fn, dispatch_key, **options)
 
 
@@ -197,7 +202,8 @@ class _Registration:
         if backward is not None:
             made.gradients = self._gradients(example, backward, save, wrt)
         kernel = kernel_function(signature, jit.function, signature.inputs, signature.fresh)
-        self._library.kernel = kernel
+        function = jit.function
+        self._library.around = lambda recording: autograd_function(signature, function, recording, ends_on_cpu)
         self._define("", signature.schema(), kernel, signature.inputs, signature.fresh)
         out_schema = signature.out_schema()
         if signature.destinations:
@@ -277,6 +283,8 @@ class _Registration:
     def _describe(self, function: Any, default: Any, out: Any) -> None:
         jit, made = self._jit, self.made
         function.name, function.default, function.out = self._name, default, out
+        # A kernel that calls the operator has the kernel's code in its own.
+        function.__pypto_kernel__ = jit.original
         function.__doc__ = jit.original.__doc__
         function.__qualname__, function.__module__ = jit.original.__qualname__, jit.original.__module__
         name = self._name

@@ -10,6 +10,7 @@ import weakref
 import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import pypto_jit as pypto
 import pypto_jit.language as pl
@@ -398,6 +399,38 @@ def test_gradients_in_compiled_code(registered, backend):
     torch.compile(lambda x, y: (op(x, y) * 3).sum(), fullgraph=True, backend=backend)(x, y).backward()
     torch.testing.assert_close(x.grad, 6 * x.detach() * y.detach())
     torch.testing.assert_close(y.grad, 3 * x.detach() ** 2)
+
+
+def test_where_no_gradient_is_recorded_others_still_see_the_operator(registered):
+    op = registered(square, "square", example=(torch.empty(4, 4), torch.empty(4, 4)), backward=square_backward)
+    x, y = torch.randn(6, 10), torch.randn(6, 10)
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(function)
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        assert torch.equal(op(x, y), x * x * y)
+    assert op.default in seen
+    assert op(x.to("meta"), y.to("meta")).device.type == "meta"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.testing.assert_close(torch.vmap(op)(x, y), x * x * y)
+    graph = make_fx(lambda x, y: op(x, y))(x, y)
+    assert op.default in [node.target for node in graph.graph.nodes]
+
+
+def test_operators_in_kernels(registered):
+    op = registered(square, "square", example=(torch.empty(4, 4), torch.empty(4, 4)), backward=square_backward)
+
+    @pypto.jit
+    def kernel(x: pl.Tensor):
+        return op(x, x) + 1.0
+
+    x = torch.randn(6, 10)
+    torch.testing.assert_close(kernel(x), x**3 + 1)
 
 
 def test_a_hook_chooses_what_is_saved(registered):
