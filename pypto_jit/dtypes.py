@@ -41,6 +41,13 @@ class DType:
         return self.kind == "float"
 
     @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest value of an integer type."""
+        if self.kind == "uint":
+            return 0, (1 << self.bits) - 1
+        return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+
+    @property
     def signless(self) -> str:
         """The MLIR type that arithmetic uses: ``i8`` for ``ui8``, otherwise the type itself."""
         return self.mlir.removeprefix("u")

@@ -319,6 +319,7 @@ def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = F
     kinds = [_turned(type_of(t), turn) for t, turn in ((lhs, turned_lhs), (rhs, turned_rhs))]
     with at_the_line():
         result = product_type(*kinds)
+        _check_product(left.dtype)
     sides = _product_sides(*(_swapped(sides_of(t), turn) for t, turn in ((lhs, turned_lhs), (rhs, turned_rhs))))
     attributes: dict[str, str | int | tuple[int, ...]] = {}
     if turned_lhs:
@@ -331,6 +332,17 @@ def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = F
     kept = [dim for dim in range(result.rank) if not (vectors[0] and dim == result.rank - 2)]
     kept = [dim for dim in kept if not (vectors[1] and dim == result.rank - 1)]
     return product if len(kept) == result.rank else rearrange(product, kept)
+
+
+def _check_product(dtype: DType) -> None:
+    allowed = BY_NAME["matmul"].dtypes[current("pl.matmul").target.name]
+    if dtype not in allowed:
+        raise DTypeError(
+            f"matmul does not take {dtype}",
+            found=dtype,
+            expected=", ".join(sorted(known.name for known in allowed)),
+            hint="convert first: pl.cast(tensor, pl.FP32)",
+        )
 
 
 def _untransposed(tensor: Tensor, turned: bool) -> tuple[Tensor, bool]:

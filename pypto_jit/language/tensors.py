@@ -54,8 +54,8 @@ def create_tensor(
     if layout is not None and getattr(layout, "name", layout) != "ND":
         raise TraceError("a created tensor is row-major", span=here(), found=f"layout={layout!r}", hint="leave it out")
     extents = indices(shape, "the shape of create_tensor")
-    if any(isinstance(extent, int) and extent < 1 for extent in extents):
-        raise ShapeError("an extent of a created tensor is below 1", span=here(), found=list(extents))
+    if any(isinstance(extent, int) and extent < 0 for extent in extents):
+        raise ShapeError("an extent of a created tensor is negative", span=here(), found=list(extents))
     return trace.create_tensor(extents, dtype, _initial(init_value, dtype))
 
 
@@ -66,8 +66,7 @@ def _initial(value: Any, dtype: DType) -> float | None:
         raise DTypeError("the init_value of create_tensor is a Python number", span=here(), found=value)
     number = as_number(value)
     if not dtype.is_float:
-        low = 0 if dtype.kind == "uint" else -(1 << (dtype.bits - 1))
-        high = (1 << (dtype.bits - (dtype.kind != "uint"))) - 1
+        low, high = dtype.limits
         if int(number) != number or not low <= number <= high:
             raise DTypeError(f"{value} does not fit {dtype}", span=here(), found=value, expected=f"{low} to {high}")
         return int(number)

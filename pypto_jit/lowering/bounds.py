@@ -43,7 +43,8 @@ UNKNOWN = Interval(None, None)
 
 def combine(name: str, left: Term | None, right: Term | None) -> Term | None:
     """An operation on two terms, folded where it can be; None where one is not known."""
-    if left is None or right is None:
+    if left is None or right is None or (right == 0 and name in _DIVISIONS):
+        # A loop over nothing may divide by zero: its body never runs.
         return None
     if isinstance(left, int) and isinstance(right, int) and name in _FOLDED:
         return _FOLDED[name](left, right)

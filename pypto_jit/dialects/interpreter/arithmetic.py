@@ -150,9 +150,13 @@ for _axis, _prefix in ((-1, "row_expand"), (-2, "col_expand")):
         meaning(f"{_prefix}_{_name}")(_expansion(ELEMENTWISE[_elementwise_name], _axis))
 
 
+def _widened(box: Array) -> Array:
+    # NumPy counts bfloat16 among no kind of numbers.
+    return box.astype(numpy.int64 if box.dtype.kind in "iu" else numpy.float64)
+
+
 def _sum(box: Array, axis: _Axis) -> Array:
-    wide = numpy.float64 if box.dtype.kind == "f" else numpy.int64
-    return numpy.sum(box.astype(wide), axis=axis, keepdims=True)
+    return numpy.sum(_widened(box), axis=axis, keepdims=True)
 
 
 def _extremum(function: numpy.ufunc) -> Callable[[Array, _Axis], Array]:
@@ -172,8 +176,7 @@ def _extremum(function: numpy.ufunc) -> Callable[[Array, _Axis], Array]:
 
 
 def _product_of(box: Array, axis: _Axis) -> Array:
-    wide = numpy.float64 if box.dtype.kind == "f" else numpy.int64
-    return numpy.prod(box.astype(wide), axis=axis, keepdims=True)
+    return numpy.prod(_widened(box), axis=axis, keepdims=True)
 
 
 REDUCTIONS = {"sum": _sum, "prod": _product_of, "max": _extremum(numpy.maximum), "min": _extremum(numpy.minimum)}

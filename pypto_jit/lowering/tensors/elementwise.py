@@ -26,7 +26,7 @@ class RowKernel:
 
     def __init__(self, layout: Layout, target: Target) -> None:
         self._layout = layout
-        self._reductions = [t for t in layout.of_kind("reduce") if layout.column in t.terms[0].axes]
+        self._reductions = [t for t in layout.of_kind("reduce") if layout.column in t.reduced]
         tiling = choose(layout, target, whole_rows=bool(self._reductions))
         self.in_pieces = tiling is None
         self.tiling: Tiling = tiling or _must(choose(layout, target, whole_rows=False))

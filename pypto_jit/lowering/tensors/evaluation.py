@@ -8,14 +8,14 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.rows.families import EXPANSION_OF, WITH_SCALAR
 from pypto_jit.dialects.types import DYNAMIC, TileType
-from pypto_jit.dtypes import FP32, DType
+from pypto_jit.dtypes import FP16, FP32, DType
 from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.tensors.extents import index_of
 from pypto_jit.lowering.tensors.selection import Bits, along_rows, as_number, choose, compare, is_set
 from pypto_jit.lowering.tensors.terms import Axes, Layout, Term
 from pypto_jit.lowering.tensors.tiling import Tiling
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
-from pypto_jit.targets import Space
+from pypto_jit.targets import ROW_ALIGNMENT, Space
 
 _COMMUTES = frozenset({"add", "mul", "maximum", "minimum"})
 
@@ -79,7 +79,7 @@ class Evaluation:
 
     def form(self, axes: Axes) -> Form:
         """The form of a term of these axes."""
-        return Form(any(axis in self._tiling.group for axis in axes), self._layout.column in axes)
+        return Form(any(axis in self._tiling.group for axis in axes), self._layout.has_columns(axes))
 
     def _shape(self, form: Form) -> tuple[int, int]:
         return (self._tiling.rows if form.rows else 1, self._tiling.columns if form.columns else 1)
@@ -147,18 +147,37 @@ class Evaluation:
         if form.rows and not form.columns and last in self._tiling.group:
             line = writer.load(tensor, offsets, extents, (1, rows), (1, valid[0]))
             return writer.operator("reshape", self._converted(line, term), shape=(rows, 1))
+        if form.rows and not form.columns:
+            return self._column(term, tensor, offsets, extents)
         tile = writer.load(tensor, offsets, extents, (rows, columns), valid)
         # What is only copied is not computed with.
         copied = term is self._layout.root and form == self.form(self._layout.axes)
         return tile if copied else self._converted(tile, term)
 
+    def _column(self, term: Term, tensor: ir.Value, offsets: list[Index], extents: list[Index]) -> ir.Value:
+        """An ``[N, 1]`` tile from memory where its elements need not lie next to each other."""
+        writer, dtype = self._writer, term.type.dtype
+        rows, valid = self._tiling.rows, self._valid[0]
+        if dtype in BY_NAME["row_max"].dtypes[writer.target.name]:
+            return self._converted(writer.load(tensor, offsets, extents, (rows, 1), (valid, 1)), term)
+        # The machine brings elements together in other dtypes only.
+        wide = writer.load(tensor, offsets, extents, (rows, ROW_ALIGNMENT // dtype.bytes), (valid, 1))
+        computed = writer.convert(wide, FP32 if dtype.is_float else FP16)
+        return writer.convert(writer.operator("row_max", computed), computing_dtype(dtype))
+
     def _without_units(self, tensor: ir.Value, axes: Axes) -> tuple[ir.Value, Axes]:
-        """A tensor whose columns come before dimensions of extent 1, without those; a number as one element."""
+        """A tensor whose elements come before dimensions of extent 1, without those; a number as one element."""
         if not axes:
             return self._writer.one_element(tensor), (None,)
-        if self._layout.column is None or self._layout.column not in axes or axes[-1] is not None:
+        if axes[-1] is not None or not (self._layout.has_columns(axes) or self._is_line(tensor, axes)):
             return tensor, axes
         return self._writer.drop(tensor, axes), tuple(axis for axis in axes if axis is not None)
+
+    def _is_line(self, tensor: ir.Value, axes: Axes) -> bool:
+        """Whether what lies along the rows of a tile lies in one piece."""
+        present = [dim for dim, axis in enumerate(axes) if axis is not None]
+        alone = len(present) == 1 and (axes[present[0]],) == self._tiling.group
+        return alone and self._writer.types.tensor(tensor).strides[present[0]] == 1
 
     def _converted(self, tile: ir.Value, term: Term) -> ir.Value:
         return self._writer.convert(tile, computing_dtype(term.type.dtype))
@@ -174,9 +193,16 @@ class Evaluation:
         offsets, extents = self.box(axes)
         if self._form_of(tile) != self.whole(axes):
             tile = self.spread(tile, self.whole(axes))
-        kind = writer.tile(tile)
-        tile = writer.convert(tile, writer.types.tensor(tensor).dtype) if kind.space is Space.VEC else tile
+        kind, dtype = writer.tile(tile), writer.types.tensor(tensor).dtype
         last = axes[-1] if axes else None
+        column = form.rows and not form.columns and self._tiling.rows != 1 and last not in self._tiling.group
+        expanded = BY_NAME["row_expand"].dtypes[writer.target.name]
+        if column and dtype not in expanded and kind.space is Space.VEC:
+            # As the first of each row's elements, which are converted where the machine spreads them.
+            tile = writer.convert(tile, FP32 if kind.dtype.is_float else kind.dtype)
+            blank = self._blank((kind.shape[0], ROW_ALIGNMENT // dtype.bytes), (self._valid[0], 1), kind.dtype)
+            tile = writer.operator("row_expand", blank, tile)
+        tile = writer.convert(tile, dtype) if kind.space is Space.VEC else tile
         if form.rows and not form.columns and last in self._tiling.group:
             tile = writer.operator("reshape", tile, shape=(1, self._shape(form)[0]))
         writer.store(tile, tensor, offsets, extents)
@@ -194,9 +220,11 @@ class Evaluation:
         assert term.node is not None
         source = term.terms[0]
         tile = self.tile(source)
-        column = self._layout.column
-        if column not in source.axes or column in term.axes:
+        if self._layout.column not in term.reduced:
             return tile
+        # What is the same in all columns may be a tile of one.
+        whole = Form(self._form_of(tile).rows, self._tiling.columns != 1)
+        tile = self.spread(tile, whole) if self._form_of(tile) != whole else tile
         tile = self._writer.convert(tile, computing_dtype(source.type.dtype))
         return self._writer.operator(f"row_{text(term.node.op, 'row')}", tile)
 
@@ -213,7 +241,7 @@ class Evaluation:
             bits = compare(self._writer, text(term.node.op, "mode") or "eq", (left, right))
             return self._chosen(bits, [self._writer.number(n, dtype) for n in (1, 0)], whole, dtype)
         if len(operands) == 1:
-            return self._writer.operator(name, operands[0])
+            return self._writer.operator(name, self._as_tile(operands[0], dtype))
         return self._binary(name, operands, term)
 
     def _select(self, term: Term) -> ir.Value:
@@ -281,7 +309,7 @@ class Evaluation:
         writer = self._writer
         scalars = [k for k, operand in enumerate(operands) if writer.types.tile(operand) is None]
         if len(scalars) == 2:
-            operands[0] = writer.operator("full", operands[0], shape=(1, 1), dtype=computing_dtype(term.type.dtype))
+            operands[0] = self._as_tile(operands[0], computing_dtype(term.type.dtype))
             scalars = [1]
         if scalars:
             row = WITH_SCALAR[name][1 - scalars[0]]
@@ -307,6 +335,12 @@ class Evaluation:
             return writer.operator(f"{axis}_expand_{EXPANSION_OF[name]}", left, right)
         return writer.operator(name, left, self.spread(right, whole, left))
 
+    def _as_tile(self, operand: ir.Value, dtype: DType) -> ir.Value:
+        """A tile as it is, a scalar as a tile of one element."""
+        if self._writer.types.tile(operand) is not None:
+            return operand
+        return self._writer.operator("full", operand, shape=(1, 1), dtype=dtype)
+
     def _form_of(self, tile: ir.Value) -> Form:
         rows, columns = self._writer.tile(tile).shape
         shape = (self._tiling.rows, self._tiling.columns)
@@ -316,6 +350,11 @@ class Evaluation:
         """A vector or a single element as a tile of another form; ``like`` is a tile of that form, if there is one."""
         writer, form = self._writer, self._form_of(tile)
         dtype = writer.tile(tile).dtype
+        expanded = BY_NAME["row_expand"].dtypes[writer.target.name]
+        if form != whole and dtype not in expanded:
+            # The widest way there and back is exact.
+            wide = max(expanded & writer.target.casts[dtype], key=lambda each: (each.bits, each.name))
+            return writer.convert(self.spread(writer.convert(tile, wide), whole), dtype)
         if whole.rows and not whole.columns and not form.rows:
             line = writer.operator("row_expand", self._blank((1, self._tiling.rows), (1, self._valid[0]), dtype), tile)
             return writer.operator("reshape", line, shape=(self._tiling.rows, 1))

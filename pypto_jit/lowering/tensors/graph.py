@@ -80,8 +80,7 @@ def _plan(layout: Layout, types: TypeTable, extents: Extents, target: Target) ->
         copies = term is layout.root or layout.column not in term.flipped
         one_by_one = not products and not layout.reduced and layout.cumulated is None
         if term.flipped and not (one_by_one and copies and turned_axis(layout) is None):
-            assert term.seen_as is not None
-            raise CannotFuseError(term.seen_as)
+            raise CannotFuseError(term.seen_as[-1])
     if layout.cumulated is not None:
         return CumulativeKernel(layout, target)
     if products and layout.reduced:
@@ -227,7 +226,10 @@ class _Search:
         for kernel in kernels:
             for term in kernel.layout.terms:
                 made_here = kernel.destination is None and kernel.value == term.value
-                if term.node is None or made_here:
+                if made_here:
+                    continue
+                if term.node is None:
+                    found |= {view for view in term.seen_as if self._written_since(view, term.value, kernel.place)}
                     continue
                 sources = {self._root(operand.value) for operand in term.terms if operand.node is None}
                 sources |= {self._root(v) for v in term.node.operands if term.kind == "product"}
@@ -235,6 +237,11 @@ class _Search:
                 if any(self._written(s, term.node.position, last) for s in sources):
                     found.add(term.value)
         return found
+
+    def _written_since(self, view: ir.Value, tensor: ir.Value, place: Node) -> bool:
+        """Whether memory is written after a rearranged value of it is made, and before a kernel that uses that."""
+        node = self._program.maker[view]
+        return self._written(self._root(tensor), node.position, self._last_turn(node, place))
 
     def _last_turn(self, node: Node, place: Node) -> int:
         """How far a program may have come before a kernel runs again without what it computes being made again."""

@@ -43,7 +43,8 @@ class Term:
         axes: the iteration axis of each of its dimensions.
         node: the operation that computes it; None where it lies in memory.
         operands: terms, and scalars.
-        seen_as: where it lies in memory and the kernel uses it rearranged, the rearranged value.
+        reduced: where it is a reduction, the iteration axes that it reduces.
+        seen_as: where it lies in memory and the kernel uses it rearranged, the rearranged values.
         flipped: the iteration axes that run through it backwards; it then lies in memory.
     """
 
@@ -52,7 +53,8 @@ class Term:
     axes: Axes
     node: Node | None = None
     operands: list[Term | ir.Value] = field(default_factory=list)
-    seen_as: ir.Value | None = None
+    reduced: tuple[int, ...] = ()
+    seen_as: list[ir.Value] = field(default_factory=list)
     flipped: frozenset[int] = frozenset()
 
     @property
@@ -92,6 +94,10 @@ class Layout:
     def rows(self) -> list[int]:
         """The axes that are no columns, in order."""
         return [axis for axis in range(len(self.extents)) if axis != self.column]
+
+    def has_columns(self, axes: Axes) -> bool:
+        """Whether one of these axes runs along the columns."""
+        return self.column is not None and self.column in axes
 
     @property
     def flipped(self) -> frozenset[int]:
@@ -187,7 +193,7 @@ class _Builder:
         while self._waiting:
             _, _, term = heappop(self._waiting)
             assert term.node is not None
-            term.operands = self._operands(term.node, term.axes)
+            term.operands = self._operands(term)
             computed.append(term)
         order: dict[Term, None] = {}
         for term in reversed(computed):
@@ -210,8 +216,8 @@ class _Builder:
             self._terms[value, axes, flipped] = term
             if node is not None:
                 heappush(self._waiting, (-node.position, len(self._terms), term))
-        if node is None:
-            term.seen_as = seen_as or term.seen_as
+        if node is None and seen_as is not None:
+            term.seen_as.append(seen_as)
         return term
 
     def _flipped(self, node: Node, axes: Axes) -> frozenset[int]:
@@ -228,9 +234,11 @@ class _Builder:
                 inner[dim] = axis
         return tuple(inner)
 
-    def _operands(self, node: Node, axes: Axes) -> list[Term | ir.Value]:
+    def _operands(self, term: Term) -> list[Term | ir.Value]:
+        node, axes = term.node, term.axes
+        assert node is not None
         if node.name == "pypto.reduce":
-            return [self._reduced(node, axes)]
+            return [self._reduced(term, node)]
         if node.name == "pypto.cumulate":
             return [self._totalled(node, axes)]
         if node.name == "pypto.product":
@@ -244,7 +252,9 @@ class _Builder:
             result.append(self._term(value, _aligned(axes, operand)))
         return result
 
-    def _reduced(self, node: Node, axes: Axes) -> Term:
+    def _reduced(self, term: Term, node: Node) -> Term:
+        """The operand of a reduction."""
+        axes = term.axes
         source = self._types.tensor(node.operands[0])
         along = reduced_axes(node)
         long = [axis for axis in along if source.shape[axis] != 1]
@@ -259,14 +269,15 @@ class _Builder:
             if dim in long:
                 extent = self._extents_of.of(node.operands[0], dim)
                 axis = self._column_axis(node, extent, axes) if dim == source.rank - 1 else self._axis(extent)
+                term.reduced = (*term.reduced, axis)
                 if among_rows:
                     self._reduced_by_root.append(axis)
             inner.append(axis)
-        term = self._term(node.operands[0], tuple(inner))
-        if any(inner[dim] not in term.axes for dim in long):
+        operand = self._term(node.operands[0], tuple(inner))
+        if any(inner[dim] not in operand.axes for dim in long):
             # What is spread along a reduced axis counts as often as it is there.
             raise CannotFuseError(node.operands[0])
-        return term
+        return operand
 
     def _totalled(self, node: Node, axes: Axes) -> Term:
         along = axes[number(node.op, "axis") or 0]

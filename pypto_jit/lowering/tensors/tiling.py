@@ -150,8 +150,7 @@ def turned_axis(layout: Layout, group: tuple[int, ...] | None = None) -> int | N
         if term.kind != "memory" or layout.column not in axes or axes[-1] == layout.column:
             continue
         if found not in (None, axes[-1]):
-            assert term.seen_as is not None
-            raise CannotFuseError(term.seen_as)
+            raise CannotFuseError(term.seen_as[-1])
         found = axes[-1]
     return found if group is None else None
 

@@ -9,7 +9,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.rules import result_type
 from pypto_jit.dialects.types import DYNAMIC, TensorType, TileType
-from pypto_jit.dtypes import BY_MLIR, DType
+from pypto_jit.dtypes import BY_MLIR, FP32, INT8, INT16, INT32, UINT8, DType
 from pypto_jit.errors import DTypeError
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.types import TypeTable
@@ -185,12 +185,21 @@ class TileWriter:
         kind = self.types.tensor(tensor)
         kept = [dim for dim, axis in enumerate(axes) if axis is not None]
         view = TensorType(tuple(kind.shape[dim] for dim in kept), kind.dtype, tuple(kind.strides[dim] for dim in kept))
-        numbers = [self.value(0)] * kind.rank + [self.value(extent) for extent in kind.shape]
+        extents = [self.extent(tensor, dim) for dim in range(kind.rank)]
+        numbers = [self.value(0)] * kind.rank + [self.value(extent) for extent in extents]
         attributes: dict[str, ir.Attribute] = {
             "kind": ir.StringAttr.get("slice"),
             "axes": ir.DenseI64ArrayAttr.get(kept),
         }
         return self.emitter.value("pypto.view", [tensor, *numbers], view, attributes)
+
+    def extent(self, tensor: ir.Value, dim: int) -> Index:
+        """The extent of a dimension of a tensor in memory."""
+        static = self.types.tensor(tensor).shape[dim]
+        if static != DYNAMIC:
+            return static
+        attributes: dict[str, ir.Attribute] = {"axis": ir.IntegerAttr.get(self.types.i64, dim)}
+        return self.emitter.value("pypto.dim", [tensor], self.types.index, attributes)
 
     def one_element(self, tensor: ir.Value) -> ir.Value:
         """The view of a tensor without dimensions as one of one element."""
@@ -207,9 +216,32 @@ class TileWriter:
         Raises:
             DTypeError: the target has no way.
         """
+        source = self.tile(tile).dtype
+        if dtype in (INT8, UINT8) and dtype != source and dtype not in self.target.casts[source]:
+            tile = self._rounded(tile, dtype, mode) if source.is_float else self._low_bits(tile, dtype)
+            mode = "rint"
         for step in conversions(self.tile(tile).dtype, dtype, self.target):
             tile = self.operator("cast", tile, dtype=step, mode=mode)
         return tile
+
+    def _rounded(self, tile: ir.Value, dtype: DType, mode: str) -> ir.Value:
+        """Floats as integers that another dtype has: those on the way to it must round nothing again."""
+        low, high = dtype.limits
+        tile = self.convert(tile, FP32)
+        for name, bound in (("minimums", high), ("maximums", low)):
+            tile = self.operator(name, tile, self.number(bound, FP32))
+        return self.operator("cast", tile, dtype=INT32, mode=mode)
+
+    def _low_bits(self, tile: ir.Value, dtype: DType) -> ir.Value:
+        """Integers as those of a narrower dtype with the same low bits."""
+        wide = self.tile(tile).dtype
+        if wide.bits == dtype.bits:
+            tile, wide = self.convert(tile, INT16), INT16
+        if dtype == UINT8:
+            high = self.operator("shls", self.operator("shrs", tile, self.number(8, wide)), self.number(8, wide))
+            return self.operator("sub", tile, high)
+        shift = self.number(wide.bits - dtype.bits, wide)
+        return self.operator("shrs", self.operator("shls", tile, shift), shift)
 
     def number(self, value: float, dtype: DType) -> ir.Value:
         """A scalar constant."""
