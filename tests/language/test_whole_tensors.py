@@ -480,3 +480,14 @@ def test_what_is_copied_is_not_converted(dtype, platform):
     loops = copies.lower(x, y, out, config=config)["tensors"]
     # Only what is turned on chip is.
     assert loops.count('"pypto.cast"') == 2
+
+
+def test_small_tiles_of_a_product_share_its_columns():
+    x, w, b, out = _random(512, 96), _random(96, 512, seed=1), _random(512, seed=2), torch.empty(512, 512)
+    kernel = pypto.jit(_linear)
+    kernel(x, w, b, out)
+    torch.testing.assert_close(out.double(), F.gelu(x.double() @ w.double() + b.double()), rtol=1e-5, atol=1e-4)
+    text = kernel.lower(x, w, b, out)["tensors"]
+    # Four tiles of rows and one of columns, before the loop over the depth and in it.
+    assert text.count('"pypto.load"(%arg0') == 8
+    assert text.count('"pypto.load"(%arg1') == 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TensorType
@@ -11,13 +13,15 @@ from pypto_jit.lowering.attributes import number, text
 from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
 from pypto_jit.lowering.tensors.extents import Extents, estimated, index_of
 from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, Term
-from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES, FILL, Tiling, live_tiles, turned_axis
+from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES, ENOUGH_BLOCKS, FILL, Tiling, live_tiles, turned_axis
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
 from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import FRACTAL_EDGE, Space, Target
 
 # Rows and columns of the block of the result, the first that fits; K takes what L0A and L0B leave.
 _BLOCKS = ((128, 256), (128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
+# Tiles of the result in a block, where they are small because much follows the product.
+_STACKS = (4, 2)
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class ProductKernel:
     Attributes:
         tiling: the tiles of its result.
         depth: of the pieces of K.
+        stack: how many tiles of the result, one below the other, a block computes from the same columns.
 
     Raises:
         CannotFuseError: what follows the product needs whole rows, which do not fit on chip.
@@ -77,6 +82,7 @@ class ProductKernel:
             # The cores hand blocks over through a memory of a size that is known.
             raise CannotFuseError(self._term.value)
         self.depth, self.tiling = self._choose(target)
+        self.stack = 1 if self._is_all(layout) else self._choose_stack(target)
         self._extents: list[Index] = []
         self._counts: list[Index] = []
 
@@ -84,7 +90,7 @@ class ProductKernel:
         """How many independent blocks there are."""
         self._extents = [index_of(side, writer) for side in self._sides]
         *batch, rows, columns, _ = self._extents
-        sizes = writer.pieces(rows, self.tiling.rows), writer.pieces(columns, self.tiling.columns)
+        sizes = writer.pieces(rows, self.stack * self.tiling.rows), writer.pieces(columns, self.tiling.columns)
         self._counts = [*batch, *sizes]
         return writer.product(self._counts)
 
@@ -108,6 +114,17 @@ class ProductKernel:
                 rows, columns = min(rows, self._rows), min(columns, self._columns)
                 return min(depth, self._depth), Tiling(group, rows, rows, columns, live)
         raise CannotFuseError(self._term.value)
+
+    def _choose_stack(self, target: Target) -> int:
+        """What follows the product keeps its tiles small; the accumulator has room for more of them."""
+        rows, columns = self.tiling.rows, self.tiling.columns
+        room = target.capacity[Space.ACC] // (_rounded(rows) * _rounded(columns) * ELEMENT_BYTES)
+        blocks = prod(map(estimated, self._sides[:-2])) * -(-self._columns // columns)
+        for stack in _STACKS:
+            whole, rest = divmod(self._rows, stack * rows)
+            if stack <= room and not rest and blocks * whole >= ENOUGH_BLOCKS:
+                return stack
+        return 1
 
     def _is_all(self, layout: Layout) -> bool:
         """Whether nothing but the product and its rounding is computed: the accumulator itself goes to memory."""
@@ -134,49 +151,50 @@ class ProductKernel:
         """Write one block; the blocks have been counted."""
         tiling, layout = self.tiling, self._layout
         *batch, i, j = writer.digits(number, self._counts)
-        row, column = writer.multiply(i, tiling.rows), writer.multiply(j, tiling.columns)
-        rows = writer.part(row, tiling.rows, self._extents[-3])
-        columns = writer.part(column, tiling.columns, self._extents[-2])
-        places = self._places(batch, Place(row, rows), Place(column, columns))
-        product = self._product(writer, batch, Place(row, rows), Place(column, columns))
-        evaluation = Evaluation(writer, layout, tiling, places, rows, columns)
-        if self._is_all(layout) and writer.types.tensor(destination).dtype in self._stored_as(layout.root.type.dtype):
-            offsets, extents = evaluation.box(layout.axes)
-            writer.store(product, destination, offsets, extents)
-            return
-        evaluation.known[self._term] = writer.operator("move", product, space=Space.VEC)
-        evaluation.write(destination)
+        top, column = writer.multiply(i, self.stack * tiling.rows), writer.multiply(j, tiling.columns)
+        columns = Place(column, writer.part(column, tiling.columns, self._extents[-2]))
+        offsets = [writer.add(top, k * tiling.rows) for k in range(self.stack)]
+        rows = [Place(offset, writer.part(offset, tiling.rows, self._extents[-3])) for offset in offsets]
+        for place, product in zip(rows, self._products(writer, batch, rows, columns), strict=True):
+            places = self._places(batch, place, columns)
+            evaluation = Evaluation(writer, layout, tiling, places, place.extent, columns.extent)
+            dtype = writer.types.tensor(destination).dtype
+            if self._is_all(layout) and dtype in self._stored_as(layout.root.type.dtype):
+                writer.store(product, destination, *evaluation.box(layout.axes))
+                continue
+            evaluation.known[self._term] = writer.operator("move", product, space=Space.VEC)
+            evaluation.write(destination)
 
     def _places(self, batch: list[Index], rows: Place, columns: Place) -> dict[int, Place]:
         places = [*(Place(index, 1) for index in batch), rows, columns]
         return {axis: place for axis, place in zip(self._term.axes, places, strict=True) if axis is not None}
 
-    def _product(
-        self,
-        writer: TileWriter,
-        batch: list[Index],
-        rows: Place,
-        columns: Place,
-    ) -> ir.Value:
+    def _products(
+        self, writer: TileWriter, batch: list[Index], rows: Sequence[Place], columns: Place
+    ) -> list[ir.Value]:
+        """The accumulated tiles of a block."""
         whole = self._extents[-1]
+        left, right = (
+            Operand(value, kind, turned)
+            for value, kind, turned in zip(self._operands, self._types, self._turned, strict=True)
+        )
 
-        def operands(k: Index) -> list[ir.Value]:
+        def operands(k: Index) -> list[tuple[ir.Value, ir.Value]]:
             depth = Place(k, writer.part(k, self.depth, whole))
             shapes = (self.tiling.rows, self.depth), (self.depth, self.tiling.columns)
-            boxes = (rows, depth), (depth, columns)
-            return [
-                Operand(self._operands[which], self._types[which], self._turned[which]).load(
-                    writer, batch, boxes[which], shapes[which]
-                )
-                for which in (0, 1)
-            ]
+            lefts = [left.load(writer, batch, (place, depth), shapes[0]) for place in rows]
+            shared = right.load(writer, batch, (depth, columns), shapes[1])
+            return [(each, shared) for each in lefts]
 
-        first = writer.operator("matmul", *operands(0))
+        first = [writer.operator("matmul", *pair) for pair in operands(0)]
         if isinstance(whole, int) and self.depth >= whole:
             return first
-        with writer.loop(self.depth, whole, self.depth, [first]) as loop:
-            loop.yielded[0] = writer.operator("matmul_acc", loop.carried[0], *operands(loop.index))
-        return loop.results[0]
+        with writer.loop(self.depth, whole, self.depth, first) as loop:
+            loop.yielded = [
+                writer.operator("matmul_acc", carried, *pair)
+                for carried, pair in zip(loop.carried, operands(loop.index), strict=True)
+            ]
+        return list(loop.results)
 
 
 def _rounded(extent: int) -> int:
