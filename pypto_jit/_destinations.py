@@ -42,11 +42,12 @@ class Destinations:
             made = self.written[name]
             if made is value:
                 continue
-            if isinstance(value, torch.Tensor):
-                with torch.no_grad():
-                    value.copy_(made)
-            else:
+            if isinstance(value, numpy.ndarray):
                 value[...] = made
+                continue
+            tensor = value if isinstance(value, torch.Tensor) else torch.from_dlpack(value)
+            with torch.no_grad():
+                tensor.copy_(made if isinstance(made, torch.Tensor) else torch.from_numpy(made))
 
 
 def destinations(

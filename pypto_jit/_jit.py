@@ -15,6 +15,7 @@ from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pypto_jit._acceptance import INTERPRET, LOWER, Acceptance, Accepted, check_compile, check_only
+from pypto_jit._allocation import allocators, complete
 from pypto_jit._cached import Compiled, compile_cached
 from pypto_jit._declaration import declared_parameters
 from pypto_jit._destinations import OUT, Destinations, destinations
@@ -24,11 +25,10 @@ from pypto_jit._statics import Statics
 from pypto_jit.errors import PyptoError
 from pypto_jit.options import CompileOptions, RunConfig
 from pypto_jit.runtime.acceptance import check_run, take_config
-from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument, allocator, tensor_argument
+from pypto_jit.runtime.arguments import OMITTED, TORCH, TensorArgument
 from pypto_jit.runtime.artifact import CompiledProgram, returned
 from pypto_jit.runtime.binding import Binder, BoundCall, Parameter
 from pypto_jit.runtime.caller import ALLOCATED, GeneratedCaller, Guard, HotPath, HotPaths, constant_guard
-from pypto_jit.runtime.extents import dynamic_allocator, resolve
 from pypto_jit.runtime.launch import OverlappingInputs, as_array, check_autograd, launch, separated
 from pypto_jit.signature import Constant, ParamInfo, TensorSpec
 from pypto_jit.targets import BY_NAME
@@ -139,7 +139,7 @@ class JitFunction:
         program = specialization.program
         call = self._statics.named(accepted.key, call)
         into = None if out is None else self._destinations(program.tensors, call, out)
-        values, arguments = _complete(program.tensors, call, results if into is None else into.written)
+        values, arguments = complete(program.tensors, call, results if into is None else into.written)
         try:
             scalars = [call.scalars[info.name] for info in program.scalars]
             tensors = [values[info.name] for info in program.tensors]
@@ -209,7 +209,7 @@ class JitFunction:
             returns=program.returns,
             parallel=program.parallel,
             sees_torch=door is not None,
-            allocators=_allocators(program.tensors, kinds, library),
+            allocators=allocators(program.tensors, kinds, library),
             threads=self._config.thread_limit,
             scalars=tuple(info.name for info in program.scalars),
             destinations=destinations,
@@ -276,7 +276,7 @@ class JitFunction:
         def operands(call: BoundCall, parameters: Sequence[ParamInfo]) -> list[Any]:
             nonlocal into
             tensors = [info for info in parameters if isinstance(info.spec, TensorSpec)]
-            values.update(_complete(tensors, call)[0])
+            values.update(complete(tensors, call, _NOTHING)[0])
             if out is not None:
                 # The results are new here: a tensor that is read as well is written when all is computed.
                 into = Destinations(self._destinations(tensors, call, out).given, values)
@@ -399,54 +399,6 @@ def _unlock_kernels() -> None:
 
 
 os.register_at_fork(after_in_child=_unlock_kernels)
-
-
-def _complete(
-    tensors: Sequence[ParamInfo], call: BoundCall, given: Mapping[str, Any] = _NOTHING
-) -> tuple[dict[str, Any], list[TensorArgument]]:
-    """The value of every tensor parameter, omitted outputs allocated, and what is known of each.
-
-    Args:
-        tensors: the parameters.
-        call: gives those of the signature.
-        given: results that are allocated already.
-    """
-    values: dict[str, Any] = {}
-    arguments = []
-    extents = call.extents
-    for info in tensors:
-        assert isinstance(info.spec, TensorSpec)
-        # What a kernel computes and returns is no parameter of its signature.
-        value = call.values.get(info.name, given.get(info.name, OMITTED))
-        argument = call.tensors.get(info.name)
-        if argument is None:
-            shape = resolve(info.name, info.spec, extents)
-            argument = tensor_argument(info.spec, call.library, True, shape)
-            value = allocator(info.spec, call.library, shape)() if value is OMITTED else value
-        values[info.name] = value
-        arguments.append(argument)
-    return values, arguments
-
-
-def _allocators(
-    tensors: Sequence[ParamInfo], kinds: Sequence[tuple[str, str]], library: str
-) -> tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...]:
-    """Name of each output that is left out, what allocates it, and the tensors that tell its extents."""
-    known = {
-        info.name: info.spec
-        for info, (_, kind) in zip(tensors, kinds, strict=True)
-        if kind != ALLOCATED and isinstance(info.spec, TensorSpec) and info.spec.dims
-    }
-    made = []
-    for info, (_, kind) in zip(tensors, kinds, strict=True):
-        if kind != ALLOCATED or not isinstance(info.spec, TensorSpec):
-            continue
-        if info.spec.dims:
-            make = dynamic_allocator(info.spec, library, list(known.values()))
-            made.append((info.name, make, tuple(known)))
-        else:
-            made.append((info.name, allocator(info.spec, library), ()))
-    return tuple(made)
 
 
 def _settled(returns: Returns, values: Mapping[str, Any], into: Destinations | None) -> Any:

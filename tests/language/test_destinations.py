@@ -81,6 +81,38 @@ def test_arrays_of_numpy():
         assert numpy.array_equal(out, a + b)
 
 
+class Marked(torch.Tensor):
+    pass
+
+
+class Exchanged:
+    """An array of another library."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self, **options):
+        return self.tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_destinations_of_other_libraries_than_the_arguments(turned):
+    a, b = two(8, 20)
+    for given in ((a, b), (a.numpy(), b.numpy())):
+        for make in (lambda t: t, lambda t: t.numpy(), lambda t: t.as_subclass(Marked), Exchanged):
+            for _ in range(2):
+                memory = torch.zeros(20, 8).T if turned else torch.zeros(8, 20)
+                out = make(memory)
+                assert total(*given, out=out) is out
+                assert torch.equal(memory, a + b)
+    out = torch.zeros(20, 8).T if turned else torch.zeros(8, 20)
+    assert total.interpret(a.numpy(), b.numpy(), out=out) is out
+    assert torch.equal(out, a + b)
+
+
 def test_in_place():
     for _ in range(3):
         a, b = two(8, 20)
