@@ -43,7 +43,7 @@ class Explanation:
 
     def _lines(self) -> Iterator[str]:
         count = len(self.kernels) + len(self.tiles)
-        made = [kernel.workspace for kernel in self.kernels if kernel.why]
+        made = [kernel.workspace for kernel in self.kernels if kernel.why and not kernel.shares]
         head = f"'{self.name}' on {self.target.name}: {count} kernel{'s' if count != 1 else ''}"
         if made:
             total = _AT_RUN_TIME if None in made else _bytes(sum(size or 0 for size in made))
@@ -56,7 +56,8 @@ class Explanation:
             yield f"  global memory: {_traffic(kernel)}"
             if kernel.why:
                 size = _AT_RUN_TIME if kernel.workspace is None else _bytes(kernel.workspace)
-                yield f"  result in a workspace ({size}): {kernel.why}"
+                where = f"the workspace of {kernel.shares}" if kernel.shares else "a workspace"
+                yield f"  result in {where} ({size}): {kernel.why}"
         for name, spaces in self.tiles.items():
             yield f"{name}: tiles as written"
             yield f"  on chip: {self._on_chip(spaces)}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import DYNAMIC
@@ -23,6 +24,7 @@ from pypto_jit.lowering.slices import Program
 from pypto_jit.lowering.tensors.cost import KernelCost, cost_of
 from pypto_jit.lowering.tensors.extents import index_of
 from pypto_jit.lowering.tensors.graph import VALUES, Kernel, find_kernels
+from pypto_jit.lowering.tensors.reuse import taken_over
 from pypto_jit.lowering.tensors.writer import TileWriter
 from pypto_jit.lowering.tree import Node
 from pypto_jit.targets import Target
@@ -54,7 +56,10 @@ def costs_of(module: ir.Module, target: Target) -> list[KernelCost]:
     for function, body in lowering.bodies(module.operation):
         if any(node.name in VALUES or node.name == "pypto.assign" for node in body.walk()):
             work = _Function(Program(function, body), lowering)
-            found += [cost_of(kernel, name, lowering.types) for name, kernel in work.named]
+            names = {kernel: name for name, kernel in work.named}
+            for kernel, name in names.items():
+                cost, made = cost_of(kernel, name, lowering.types), work.taken_over.get(kernel)
+                found.append(cost if made is None else replace(cost, shares=names[made]))
     return found
 
 
@@ -66,6 +71,8 @@ class _Function:
         self._name = symbol(program.function)
         tasks = any(node.name == "pypto.submit" for node in program.nodes)
         self._as_tasks = tasks or len(self._kernels) > 1
+        self.taken_over = taken_over(self._kernels, program, lowering.types)
+        self._memories: dict[Kernel, ir.Value] = {}
 
     @property
     def named(self) -> list[tuple[str, Kernel]]:
@@ -97,9 +104,16 @@ class _Function:
                 expected="one product or reduction at a time, from tensors in memory",
                 hint="create a tensor before the task and assign to it, or compute this outside of the task",
             )
+        other = self.taken_over.get(kernel)
+        if other is not None:
+            return self._read_from(kernel, writer.part_of(self._memories[other], kind))
         sides = zip(kernel.extents, kind.shape, strict=True)
         extents = [writer.value(index_of(extent, writer)) for extent, side in sides if side == DYNAMIC]
-        memory = writer.emitter.value("pypto.create_tensor", extents, kind)
+        memory = self._memories[kernel] = writer.emitter.value("pypto.create_tensor", extents, kind)
+        return self._read_from(kernel, memory)
+
+    def _read_from(self, kernel: Kernel, memory: ir.Value) -> ir.Value:
+        """Let everything that uses what a kernel computes read it from memory."""
         value = kernel.value
         for other in self._kernels:
             other.plan.place(value, memory)

@@ -39,6 +39,7 @@ class KernelCost:
         on_chip: estimated bytes of each memory that its tiles take at once.
         workspace: bytes of the memory that is made for what it computes.
         why: why that lies in memory.
+        shares: the kernel whose workspace it leaves its result in instead; empty where it has its own.
     """
 
     name: str
@@ -51,6 +52,7 @@ class KernelCost:
     on_chip: dict[Space, int] = field(default_factory=dict)
     workspace: int | None = 0
     why: str = ""
+    shares: str = ""
 
     @property
     def intensity(self) -> float | None:

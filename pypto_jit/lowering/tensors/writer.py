@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import BY_NAME
@@ -200,6 +201,28 @@ class TileWriter:
             return static
         attributes: dict[str, ir.Attribute] = {"axis": ir.IntegerAttr.get(self.types.i64, dim)}
         return self.emitter.value("pypto.dim", [tensor], self.types.index, attributes)
+
+    def part_of(self, tensor: ir.Value, kind: TensorType) -> ir.Value:
+        """The first elements of a contiguous tensor as one of another type."""
+        whole, count = self.types.tensor(tensor), prod(kind.shape)
+        if whole == kind:
+            return tensor
+        if prod(whole.shape) != count:
+            tensor = self._reshaped(tensor, TensorType((prod(whole.shape),), kind.dtype, (1,)))
+            tensor = self._view(tensor, [0, count], TensorType((count,), kind.dtype, (1,)), "slice", [0])
+        return self._reshaped(tensor, kind)
+
+    def _reshaped(self, tensor: ir.Value, kind: TensorType) -> ir.Value:
+        return tensor if self.types.tensor(tensor) == kind else self._view(tensor, [], kind, "reshape", [])
+
+    def _view(
+        self, tensor: ir.Value, numbers: Sequence[int], result: TensorType, kind: str, axes: Sequence[int]
+    ) -> ir.Value:
+        attributes: dict[str, ir.Attribute] = {
+            "kind": ir.StringAttr.get(kind),
+            "axes": ir.DenseI64ArrayAttr.get(list(axes)),
+        }
+        return self.emitter.value("pypto.view", [tensor, *map(self.value, numbers)], result, attributes)
 
     def one_element(self, tensor: ir.Value) -> ir.Value:
         """The view of a tensor without dimensions as one of one element."""
