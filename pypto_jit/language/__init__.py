@@ -34,6 +34,7 @@ from pypto_jit.language.control import cond, parallel, pipeline, range, unroll, 
 from pypto_jit.language.division import ceil, clamp, floor, floor_divide, pow, remainder, round, square, trunc
 from pypto_jit.language.einsum import einsum
 from pypto_jit.language.expressions import reduce
+from pypto_jit.language.filling import arange, ones, zeros
 from pypto_jit.language.functions import FunctionType, func_attr
 from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
 from pypto_jit.language.operators import FUNCTIONS, AtomicType
@@ -141,6 +142,7 @@ __all__ = [
     "Scalar",
     "Tensor",
     "Tile",
+    "arange",
     "argmax",
     "argmin",
     "array",
@@ -168,6 +170,7 @@ __all__ = [
     "max",
     "mean",
     "min",
+    "ones",
     "ones_like",
     "parallel",
     "pipeline",
@@ -195,6 +198,7 @@ __all__ = [
     "where",
     "while_",
     "yield_",
+    "zeros",
     "zeros_like",
 ]
 __all__ += list(FUNCTIONS)

@@ -198,10 +198,19 @@ def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = F
     return emit("matmul", (lhs, rhs))
 
 
-def concat(lhs: Any, rhs: Any, axis: int = -1) -> Any:
-    if isinstance(lhs, Tile) and axis not in (-1, 1):
+def concat(*operands: Any, axis: int = -1) -> Any:
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    if len(operands) < 2:
+        raise TraceError("concat takes two operands or more", span=here(), found=len(operands))
+    if all(isinstance(operand, Tensor) for operand in operands):
+        return emit("concat", operands, {"axis": axis})
+    if isinstance(operands[0], Tile) and axis not in (-1, 1):
         raise ShapeError("concat of tiles puts them side by side", span=here(), found=f"axis={axis}", expected=-1)
-    return emit("concat", (lhs, rhs), {"axis": axis})
+    joined = operands[0]
+    for operand in operands[1:]:
+        joined = emit("concat", (joined, operand), {"axis": axis})
+    return joined
 
 
 def _comparison(name: str, kind: Any) -> str:

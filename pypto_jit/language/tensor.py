@@ -1,4 +1,5 @@
-"""``pl.tensor``: the operators under PyPTO's name for the tensor level. The same functions as in ``pl``."""
+"""``pl.tensor``: the operators under PyPTO's name for the tensor level. The same functions as in ``pl``, but ``full``,
+which makes a tensor."""
 
 from __future__ import annotations
 
@@ -14,6 +15,10 @@ _OTHERS = frozenset({"load", "store", "move", "create_tile", "tile", "array", "t
 def __getattr__(name: str) -> Any:
     import pypto_jit.language as pl
 
+    if name == "full":
+        from pypto_jit.language.filling import full
+
+        return full
     if name not in _OTHERS and not name.startswith("_"):
         found = getattr(pl, _NAMES.get(name, name), None) if _NAMES.get(name, name) in pl.__all__ else None
         if callable(found) and not isinstance(found, type):

@@ -192,15 +192,16 @@ class Evaluation:
         tensor, axes = self._without_units(tensor, axes)
         offsets, extents = self.box(axes)
         if self._form_of(tile) != self.whole(axes):
-            tile = self.spread(tile, self.whole(axes))
+            tile = self.spread(as_number(writer, tile), self.whole(axes))
         kind, dtype = writer.tile(tile), writer.types.tensor(tensor).dtype
         last = axes[-1] if axes else None
         column = form.rows and not form.columns and self._tiling.rows != 1 and last not in self._tiling.group
         expanded = BY_NAME["row_expand"].dtypes[writer.target.name]
         if column and dtype not in expanded and kind.space is Space.VEC:
             # As the first of each row's elements, which are converted where the machine spreads them.
-            tile = writer.convert(tile, FP32 if kind.dtype.is_float else kind.dtype)
-            blank = self._blank((kind.shape[0], ROW_ALIGNMENT // dtype.bytes), (self._valid[0], 1), kind.dtype)
+            tile = as_number(writer, writer.convert(tile, FP32) if kind.dtype.is_float else tile)
+            shape = (kind.shape[0], ROW_ALIGNMENT // dtype.bytes)
+            blank = self._blank(shape, (self._valid[0], 1), writer.tile(tile).dtype)
             tile = writer.operator("row_expand", blank, tile)
         tile = writer.convert(tile, dtype) if kind.space is Space.VEC else tile
         if form.rows and not form.columns and last in self._tiling.group:
