@@ -104,6 +104,8 @@ def faults(text: str, target: str) -> Iterator[str]:
             # A row of a transfer is consecutive.
             if found[3] == "nd" and strides[-1] not in (-1, 0, 1) and shape[-1] != 1:
                 yield f"columns that are not consecutive: {body}"
+        elif "local_array<" in body and "xindex>" in body:
+            yield f"an array of indices: {body}"
         elif found := _WORK.search(body):
             yield from (f"{fault}: {body}" for fault in _work(found, tiles, target))
 

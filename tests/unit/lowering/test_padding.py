@@ -6,20 +6,20 @@ import pytest
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TileBufType, parse_type
-from pypto_jit.dtypes import FP16, FP32, INT8, DType
+from pypto_jit.dtypes import FP16, FP32, INT8, UINT8, DType
 from pypto_jit.lowering.context import borrowed_context
 from pypto_jit.lowering.pipeline import lower
 from pypto_jit.lowering.tree import functions, read
-from pypto_jit.targets import A2A3
+from pypto_jit.targets import A2A3, A5, Target
 from tests.module_text import ModuleText, Value
 
 
-def shapes(write: Callable[[ModuleText], None]) -> list[tuple[DType, tuple[int, int]]]:
+def shapes(write: Callable[[ModuleText], None], target: Target = A2A3) -> list[tuple[DType, tuple[int, int]]]:
     """Dtype and physical shape of every buffer handle of a kernel, in order, each once."""
-    text = ModuleText(A2A3)
+    text = ModuleText(target)
     write(text)
     with borrowed_context() as context:
-        module = lower(ir.Module.parse(str(text), context), A2A3)
+        module = lower(ir.Module.parse(str(text), context), target)
         found = []
         for function in functions(module.operation):
             for node in read(function).walk():
@@ -52,6 +52,24 @@ def converted(shape: tuple[int, int], *dtypes: DType) -> Callable[[ModuleText], 
 )
 def test_both_sides_of_a_conversion_have_the_same_padded_rows(write, expected) -> None:
     assert shapes(write) == expected
+
+
+def compared(m: ModuleText) -> None:
+    tensors = [m.tensor((4, 40), FP32) for _ in range(3)]
+    tiles = [m.load(tensor, [0, 0], (4, 40)) for tensor in tensors[:2]]
+    m.store(m.operator("sel", m.operator("cmp", *tiles, mode="lt"), *tiles), tensors[2], [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        # 40 bits are 5 bytes, in a row of 32; or a byte for each of the columns, which are then padded to 32.
+        (A2A3, {(FP32, (4, 40)), (UINT8, (4, 32)), (FP32, (1, 8))}),
+        (A5, {(FP32, (4, 64)), (UINT8, (4, 64)), (FP32, (1, 8))}),
+    ],
+)
+def test_a_mask_is_padded_as_the_target_wants(target, expected) -> None:
+    assert set(shapes(compared, target)) == expected
 
 
 def test_a_column_is_padded_alike_as_the_row_it_is_converted_as() -> None:

@@ -34,6 +34,14 @@ def column(rows=8, valid=4, dtype="f32"):
     return buffer(f"[{rows}, 1]", dtype, "vec", f"[{valid}, 1]", '"col_major", "none_box"')
 
 
+def bits(columns=32):
+    return buffer(f"[4, {columns}]", "ui8", valid="[4, 32]")
+
+
+def scratch(dtype="f32"):
+    return buffer("[1, 16]", dtype)
+
+
 def op(name, *operands, kind=None, mixed=False):
     """One instruction on buffers of these types."""
     lines = [
@@ -71,6 +79,8 @@ GOOD = [
     op("tstore", acc(), "!pto.partition_tensor_view<[16, 16], f16>", kind="cube"),
     op("tmov", acc(), buffer("[16, 16]"), mixed=True),
     op("tdivs", "f32", buffer(), buffer()),
+    op("tsel", bits(), buffer(), buffer(), scratch(), buffer()),
+    op("tcmp", buffer(), buffer(), bits()),
 ]
 
 
@@ -87,6 +97,9 @@ BAD = [
     (op("trowmax", buffer(), buffer(), column(valid=3)), ShapeError),
     (op("trowargmax", buffer(), buffer(), column()), DTypeError),
     (op("trowexpandsub", buffer(), buffer("[4, 8]", valid="[4, 1]"), buffer()), LayoutError),
+    (op("tcolexpandsub", buffer("[4, 16]", valid="[4, 8]"), buffer("[1, 8]"), buffer()), ShapeError),
+    (op("tsel", bits(), buffer(), buffer("[4, 16]", valid="[4, 8]"), scratch(), buffer()), ShapeError),
+    (op("tsel", bits(), buffer(), buffer(), scratch("f16"), buffer()), DTypeError),
     (op("tmov", left(), mat()), LayoutError),
     (op("tmov", buffer("[16, 16]"), mat()), LayoutError),
     (op("tmov", acc(), buffer("[16, 16]")), LayoutError),
@@ -112,6 +125,13 @@ def test_what_it_cannot_is_refused_at_its_line(text, error):
     with pytest.raises(error) as caught:
         check(text)
     assert caught.value.span.line == 5
+
+
+def test_a_mask_is_as_wide_as_what_is_compared_where_the_target_says_so():
+    wide = buffer("[4, 32]")
+    check(op("tcmp", wide, wide, bits()), A5)
+    with pytest.raises(ShapeError, match="buffers of one shape"):
+        check(op("tcmp", buffer(), buffer(), bits()), A5)
 
 
 @pytest.mark.parametrize(
