@@ -10,6 +10,7 @@ NAMES = (
     "cache",
     "throughput",
     "tensors",
+    "products",
     "models",
     "tasks",
     "paged_attention",
