@@ -15,7 +15,6 @@ from pypto_jit.language.expressions import (
     convert,
     elementwise,
     expand,
-    matmul,
     operand_of,
     permuted,
     rearrange,
@@ -24,6 +23,7 @@ from pypto_jit.language.expressions import (
     type_of,
 )
 from pypto_jit.language.extents import made
+from pypto_jit.language.products import matmul
 from pypto_jit.language.signatures import checked
 from pypto_jit.language.tensors import reshape_tensor
 from pypto_jit.language.tracing import here

@@ -12,7 +12,7 @@ from typing import Any
 
 from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.rows.families import EXPANDED, WITH_SCALAR
-from pypto_jit.dialects.rules.tensors import broadcast, map_type, product_type, reduce_type, tensor_type
+from pypto_jit.dialects.rules.tensors import broadcast, map_type, reduce_type, tensor_type
 from pypto_jit.dialects.types import DYNAMIC, TensorType, is_contiguous
 from pypto_jit.dtypes import FP32, INT32, DType
 from pypto_jit.errors import DTypeError, PyptoError, ShapeError, TraceError
@@ -300,131 +300,6 @@ def expand(tensor: Any, shape: Sequence[Any]) -> Tensor:
     return rearrange(tensor, dims, goal)
 
 
-def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = False, b_trans: bool = False) -> Tensor:
-    """The matrix product of two tensors: accumulated in FP32 (INT32 of INT8), in the operands' dtype.
-
-    Args:
-        lhs, rhs: one dimension (a vector), two, or more (leading ones broadcast).
-        out_dtype: of the result; by default the operands' dtype, INT32 of INT8.
-        a_trans, b_trans: whether an operand is taken transposed.
-    """
-    left, right = type_of(operand_of("matmul", lhs)), type_of(operand_of("matmul", rhs))
-    vectors = left.rank == 1, right.rank == 1
-    if vectors[0]:
-        lhs = rearrange(lhs, [-1, 0])
-    if vectors[1]:
-        rhs = rearrange(rhs, [0, -1])
-    lhs, turned_lhs = _untransposed(lhs, a_trans and not vectors[0])
-    rhs, turned_rhs = _untransposed(rhs, b_trans and not vectors[1])
-    kinds = [_turned(type_of(t), turn) for t, turn in ((lhs, turned_lhs), (rhs, turned_rhs))]
-    with at_the_line():
-        result = product_type(*kinds)
-        _check_product(left.dtype)
-    sides = _product_sides(*(_swapped(sides_of(t), turn) for t, turn in ((lhs, turned_lhs), (rhs, turned_rhs))))
-    attributes: dict[str, str | int | tuple[int, ...]] = {}
-    if turned_lhs:
-        attributes["a_trans"] = 1
-    if turned_rhs:
-        attributes["b_trans"] = 1
-    product: Tensor = record("product", [lhs, rhs], attributes, result, sides)
-    dtype = out_dtype or (left.dtype if left.dtype.is_float else result.dtype)
-    product = convert(product, dtype, "rint")
-    kept = [dim for dim in range(result.rank) if not (vectors[0] and dim == result.rank - 2)]
-    kept = [dim for dim in kept if not (vectors[1] and dim == result.rank - 1)]
-    return product if len(kept) == result.rank else rearrange(product, kept)
-
-
-def _check_product(dtype: DType) -> None:
-    allowed = BY_NAME["matmul"].dtypes[current("pl.matmul").target.name]
-    if dtype not in allowed:
-        raise DTypeError(
-            f"matmul does not take {dtype}",
-            found=dtype,
-            expected=", ".join(sorted(known.name for known in allowed)),
-            hint="convert first: pl.cast(tensor, pl.FP32)",
-        )
-
-
-def _untransposed(tensor: Tensor, turned: bool) -> tuple[Tensor, bool]:
-    """What a tensor is the transpose of, where it is one: the cube takes it so."""
-    found = current("pl.matmul").permutation(tensor)
-    if found is None:
-        return tensor, turned
-    base, dims = found
-    rank = len(dims)
-    swapped = (*range(rank - 2), rank - 1, rank - 2)
-    return (base, not turned) if dims == swapped else (tensor, turned)
-
-
-def _turned(kind: TensorType, turn: bool) -> TensorType:
-    return tensor_type(_swapped(kind.shape, turn), kind.dtype)
-
-
-def _swapped(sides: tuple[Any, ...], turn: bool) -> tuple[Any, ...]:
-    if not turn or len(sides) < 2:
-        return sides
-    *batch, rows, columns = sides
-    return (*batch, columns, rows)
-
-
-def _product_sides(left: tuple[Side, ...], right: tuple[Side, ...]) -> tuple[Side, ...]:
-    """The extents of a product of matrices."""
-    *leading, rows, inner = left
-    *others, depth, columns = right
-    with at_the_line():
-        if inner != depth:
-            raise ShapeError(
-                "the inner extents of a matrix product differ",
-                found=f"{list(left)} and {list(right)}",
-                expected="[..., M, K] and [..., K, N]",
-                hint="extents that are only known at run time are equal where they have one name",
-            )
-        batch = broadcast("matmul", [tuple(leading), tuple(others)]) if leading or others else ()
-    return (*batch, rows, columns)
-
-
-def assign(tensor: Tensor, value: Any) -> None:
-    """Write a tensor or a number to a tensor in memory, broadcast to its shape and in its dtype.
-
-    Raises:
-        ShapeError: the value does not broadcast to it.
-    """
-    trace = current("an assignment")
-    if isinstance(value, Tensor):
-        trace.settle(tensor, value)
-    kind, goal = type_of(operand_of("an assignment", tensor)), sides_of(tensor)
-    if not isinstance(value, Tensor):
-        if not isinstance(value, Scalar) and not is_number(value):
-            raise TraceError(
-                "a tensor is assigned a tensor or a number",
-                span=here(),
-                found=value if isinstance(value, Tile) else f"{type(value).__name__} {value!r}",
-                hint="write a tile with pl.store(tile, offsets, tensor)" if isinstance(value, Tile) else None,
-            )
-        value = filled(goal, kind.dtype, value)
-    given = sides_of(value)
-    leading = given[: max(0, len(given) - kind.rank)]
-    aligned = zip(reversed(given), reversed(goal), strict=False)
-    if any(extent != 1 for extent in leading) or any(extent not in (1, wanted) for extent, wanted in aligned):
-        raise ShapeError(
-            "a tensor is assigned values that broadcast to its shape",
-            span=here(),
-            found=list(given),
-            expected=list(goal),
-        )
-    if leading:
-        value = rearrange(value, range(len(leading), len(given)))
-    value = in_order(value)
-    if _memory_of(value) is _memory_of(tensor):
-        # A value, not the memory that it is written to: the two may overlap.
-        value = rearrange(value, range(kind.rank if leading else len(given)))
-    trace.assign(value, tensor)
-
-
-def _memory_of(tensor: Tensor) -> Tensor:
-    return tensor if tensor.root is None else tensor.root
-
-
 def filled(shape: Sequence[Side], dtype: DType, value: Any) -> Tensor:
     """A tensor of one value."""
     from pypto_jit.language.integers import WIDER, narrowed
@@ -473,9 +348,9 @@ def of_row(name: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Te
 
         return concatenated(operands, attributes.get("axis", -1))
     if name in ("matmul_acc", "matmul_bias"):
-        from pypto_jit.language import accumulation
+        from pypto_jit.language import products
 
-        return (accumulation.accumulated if name == "matmul_acc" else accumulation.biased)(*operands)
+        return (products.accumulated if name == "matmul_acc" else products.biased)(*operands)
     if name == "rdivs":
         return elementwise("div", operands[1], operands[0])
     if name in ("row_expand", "col_expand"):

@@ -183,17 +183,24 @@ def _scratch(name: str, tmp: Any) -> None:
         )
 
 
-def matmul(lhs: Any, rhs: Any, out_dtype: DType | None = None, a_trans: bool = False, b_trans: bool = False) -> Any:
+def matmul(
+    lhs: Any,
+    rhs: Any,
+    out_dtype: DType | None = None,
+    a_trans: bool = False,
+    b_trans: bool = False,
+    bias: Any = None,
+) -> Any:
     if isinstance(lhs, Tensor) and isinstance(rhs, Tensor):
-        from pypto_jit.language.expressions import matmul as multiply
+        from pypto_jit.language.products import matmul as multiply
 
-        return multiply(lhs, rhs, None if out_dtype is None else _dtype(out_dtype, "matmul"), a_trans, b_trans)
-    if out_dtype is not None or a_trans or b_trans:
+        return multiply(lhs, rhs, None if out_dtype is None else _dtype(out_dtype, "matmul"), a_trans, b_trans, bias)
+    if out_dtype is not None or a_trans or b_trans or bias is not None:
         raise TraceError(
             "matmul of tiles takes two tiles",
             span=here(),
-            found="out_dtype, a_trans or b_trans",
-            hint="transpose a tile in Mat with pl.transpose_view, and pl.cast the product",
+            found="out_dtype, a_trans, b_trans or bias",
+            hint="transpose a tile in Mat with pl.transpose_view, pl.cast the product, add with pl.matmul_bias",
         )
     return emit("matmul", (lhs, rhs))
 

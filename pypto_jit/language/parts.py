@@ -220,7 +220,7 @@ def _assemble_tensor(target: Tensor, source: Any, offset: Any, atomic: Any) -> T
         raise TraceError(
             "assemble adds tiles, not tensors", span=here(), found=source, hint="add the tile that was to be stored"
         )
-    from pypto_jit.language.expressions import assign
+    from pypto_jit.language.assignment import assign
 
     assign(slice_tensor(target, source.shape, offset, None, None, None, False), source)
     return target

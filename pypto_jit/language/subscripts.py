@@ -62,7 +62,7 @@ def assign(x: Tensor, subscripts: Any, value: Any) -> None:
     """``x[a:b, :] = tile``: a store; of a tensor or a number, tensor-level work. ``x[i, j] = scalar``: one element."""
     entries = _entries(x, subscripts)
     if all(isinstance(entry, slice) and entry == slice(None) for entry in entries) and not isinstance(value, Tile):
-        from pypto_jit.language.expressions import assign as assign_values
+        from pypto_jit.language.assignment import assign as assign_values
 
         # All of it is the tensor itself, whose shape may not be known yet.
         assign_values(x, value)
@@ -75,7 +75,7 @@ def assign(x: Tensor, subscripts: Any, value: Any) -> None:
     if isinstance(value, Tile):
         _store(value, part, flipped)
         return
-    from pypto_jit.language.expressions import assign as assign_values
+    from pypto_jit.language.assignment import assign as assign_values
     from pypto_jit.language.expressions import flip
 
     if flipped and isinstance(value, Tensor):

@@ -14,7 +14,7 @@ from typing import Any
 from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.dtypes import ALL, DType
 from pypto_jit.errors import BoundsError, DTypeError, ShapeError, TraceError
-from pypto_jit.language.extents import Extent
+from pypto_jit.language.extents import Extent, Side
 from pypto_jit.language.indices import indices, integer, static
 from pypto_jit.language.scalars import Scalar, as_number, fold, is_number
 from pypto_jit.language.signatures import checked
@@ -203,7 +203,7 @@ def reshape_tensor(x: Tensor, shape: Any) -> Tensor:
             found=sides,
             hint="the others have to be numbers while compiling",
         )
-    return trace.reshape(contiguous(in_order(x)), _worked_out(trace.shape(x), sides))
+    return trace.reshape(contiguous(in_order(x)), _worked_out(trace.extents(x), sides))
 
 
 def is_index(entry: Any) -> bool:
@@ -211,7 +211,7 @@ def is_index(entry: Any) -> bool:
     return isinstance(entry, (Integral, Scalar)) and not isinstance(entry, bool)
 
 
-def _worked_out(size: Sequence[int], sides: Sequence[Any]) -> Sequence[Any]:
+def _worked_out(own: Sequence[Side], sides: Sequence[Side]) -> Sequence[Side]:
     """A shape without -1, which is what the other extents leave of a tensor."""
     numbers = [side for side in sides if isinstance(side, int)]
     if min(numbers, default=1) < -1:
@@ -219,15 +219,22 @@ def _worked_out(size: Sequence[int], sides: Sequence[Any]) -> Sequence[Any]:
     if -1 not in numbers:
         return sides
     known = prod(number for number in numbers if number != -1)
-    settled = len(numbers) == len(sides) and DYNAMIC not in size
-    if not settled or numbers.count(-1) > 1 or known == 0 or prod(size) % known:
+    size = prod(side for side in own if isinstance(side, int))
+    # What the others leave of an extent that is only known at run time is a multiple of that.
+    unknown = [side for side in own if isinstance(side, Extent)]
+    gone = [side for side in sides if isinstance(side, Extent)]
+    left = [] if gone == unknown else unknown
+    if (gone and left) or len(left) > 1 or numbers.count(-1) > 1 or known == 0 or size % known:
         raise ShapeError(
             "reshape works out one extent, which the others leave",
             span=here(),
-            found=f"{list(size)} to {list(sides)}",
-            expected="-1 once, and a product of the others that divides a known number of elements",
+            found=f"{list(own)} to {list(sides)}",
+            expected="-1 once, and a product of the others that divides the number of elements",
         )
-    return [prod(size) // known if side == -1 else side for side in sides]
+    rest: Side = size // known
+    if left:
+        rest = left[0] if rest == 1 else current("pl.reshape").side(left[0].make() * rest)
+    return [rest if side == -1 else side for side in sides]
 
 
 def transpose_tensor(x: Tensor, axis1: Any, axis2: Any) -> Tensor:

@@ -74,3 +74,33 @@ def test_another_shape():
         accumulate(torch.zeros(1, 6), a, b, out)
     with pytest.raises(ShapeError, match="matmul_bias adds to a product of another shape"):
         bias(a, b, torch.zeros(2, 8, 6), out)
+
+
+@pypto.jit
+def with_bias(a, b, bias, scale, x):
+    return pl.matmul(a, b, bias=bias), pl.matmul(x, b, bias=bias), pl.matmul(a, b, bias=1.0) * scale
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_bias_is_added_before_the_product_is_rounded(dtype):
+    a, b, bias, x = (_small(*shape, dtype=dtype) for shape in ((20, 17), (17, 33), (33,), (17,)))
+    scale = torch.tensor(2.0, dtype=dtype)
+    wide = [each.double() for each in (a, b, bias, x)]
+    expected = (wide[0] @ wide[1] + wide[2], wide[3] @ wide[1] + wide[2])
+    for run in (with_bias, pypto.interpret(with_bias)):
+        found = run(a, b, bias, scale, x)
+        for one, other in zip(found, (*expected, (wide[0] @ wide[1] + 1).to(dtype) * 2), strict=True):
+            assert torch.equal(one, other.to(dtype))
+
+
+@pypto.jit
+def wide_bias(a, b, bias):
+    return pl.matmul(a, b, bias=bias)
+
+
+def test_a_bias_that_does_not_fit():
+    with pytest.raises(ShapeError, match="the bias of matmul has another shape") as caught:
+        wide_bias(_small(20, 17), _small(17, 33), _small(3, 20, 33))
+    assert caught.value.span is not None
+    with pytest.raises(DTypeError, match="added in the dtype that the product is accumulated in"):
+        wide_bias(_small(20, 17, dtype=torch.int8), _small(17, 33, dtype=torch.int8), _small(33))

@@ -119,7 +119,12 @@ def test_reshapes_split_and_merge_what_is_known():
 
 @pypto.jit
 def flat(x: pl.Tensor[[M, 8], pl.FP32]):
-    return pl.reshape(x, [x.shape[0] * 8]) * 2.0
+    return (
+        pl.reshape(x, [x.shape[0] * 8]) * 2.0,
+        x.view(-1, 2, 4) + 1.0,
+        x.view(-1) * 3.0,
+        pl.reshape(x, [x.shape[0], -1]),
+    )
 
 
 @pypto.jit
@@ -142,7 +147,8 @@ def test_parts():
         parts(x, 34, x.clone())
     wide = random(5, 64)
     check(halves, (wide,), wide[:, :32] * wide[:, 32:])
-    check(flat, (random(5, 8),), random(5, 8).reshape(-1) * 2)
+    x = random(5, 8)
+    check(flat, (x,), (x.reshape(-1) * 2, x.view(-1, 2, 4) + 1, x.view(-1) * 3, x))
 
 
 @pypto.jit
