@@ -25,7 +25,7 @@ from pypto_jit.targets import FRACTAL_EDGE, Space, Target
 
 Maker = Callable[[ir.Value], Node | None]
 # Queries and keys of a piece of the scores, the first that fits on chip.
-_PIECES = ((64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
+_PIECES = ((64, 128), (32, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
 # Tiles of scores that live at once besides those that computing the scores needs: the weights.
 _LIVE = 1
 # A row of scores that are all -inf so far must not make its weights NaN.
