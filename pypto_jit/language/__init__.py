@@ -40,6 +40,7 @@ from pypto_jit.language.library import gelu, sigmoid, silu, softmax, tanh
 from pypto_jit.language.operators import FUNCTIONS, AtomicType
 from pypto_jit.language.parts import PadValue, assemble, fillpad_expand, fillpad_inplace, slice
 from pypto_jit.language.scalars import Scalar, fold
+from pypto_jit.language.signatures import checked
 from pypto_jit.language.statics import const, static_assert, static_print
 from pypto_jit.language.tensor_level import (
     argmax,
@@ -78,6 +79,7 @@ globals().update(FUNCTIONS)
 globals().update({name: getattr(module, name) for module in (tasks, tensors) for name in module.__all__})
 
 
+@checked
 def min(*scalars: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The smallest of scalars, known now or when the kernel runs; or of a tensor, over some axes."""
     if len(scalars) == 1 and isinstance(scalars[0], Tensor):
@@ -85,6 +87,7 @@ def min(*scalars: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return fold("min", scalars)
 
 
+@checked
 def max(*scalars: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The largest of scalars, known now or when the kernel runs; or of a tensor, over some axes."""
     if len(scalars) == 1 and isinstance(scalars[0], Tensor):

@@ -12,6 +12,7 @@ from typing import Any
 
 from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.rows.families import EXPANDED, WITH_SCALAR
+from pypto_jit.dialects.rows.sets import ROUND_MODES
 from pypto_jit.dialects.rules.tensors import broadcast, map_type, reduce_type, tensor_type
 from pypto_jit.dialects.types import DYNAMIC, TensorType, is_contiguous
 from pypto_jit.dtypes import FP32, INT32, DType
@@ -163,6 +164,9 @@ def scalar_of(value: Any, dtype: DType) -> Scalar:
     computed = FP32 if dtype.is_float else dtype
     if isinstance(value, Scalar):
         return cast(value, computed)
+    if not is_number(value):
+        found = repr(value) if isinstance(value, Tensor) else f"{type(value).__name__} {value!r}"
+        raise TraceError("a tensor is filled with a number", span=here(), found=found, expected="a number")
     number = as_number(value)
     return current("a scalar").constant(float(number) if computed.is_float else int(number), computed)
 
@@ -190,6 +194,8 @@ def check_row(name: str, dtype: DType) -> None:
 
 def convert(tensor: Any, dtype: DType, mode: str) -> Tensor:
     """The tensor in another dtype."""
+    if mode not in ROUND_MODES:
+        raise TraceError("unknown rounding mode", span=here(), found=mode, expected=", ".join(ROUND_MODES))
     kind = type_of(operand_of("cast", tensor))
     if kind.dtype == dtype:
         return tensor
@@ -207,7 +213,7 @@ def axes_of(name: str, tensor: Tensor, axis: Any) -> tuple[int, ...]:
         numbers = [python_operator.index(each) for each in given]
     except TypeError:
         raise TraceError(f"the axis of {name} is an integer, or a tuple of them", span=here(), found=axis) from None
-    return tuple(number + rank if number < 0 else number for number in numbers)
+    return tuple(number + rank if -rank <= number < 0 else number for number in numbers)
 
 
 # Rows that are reduced on their own before the dimensions around them.

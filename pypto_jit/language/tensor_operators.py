@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
+from pypto_jit.errors import TraceError
 from pypto_jit.language.attributes import Attributed
+from pypto_jit.language.tracing import here
 
 
 def _arithmetic(name: str, lhs: Any, rhs: Any) -> Any:
@@ -31,6 +33,19 @@ def _compared(mode: str, lhs: Any, rhs: Any) -> Any:
     return compared(mode, lhs, rhs)
 
 
+def _no_number(what: str) -> TraceError:
+    return TraceError(
+        f"Python needs {what}, and a tensor's elements are only known when the kernel runs",
+        span=here(),
+        expected="a number that is known when the kernel is compiled",
+        hint="x.shape gives extents; one element is a scalar of the kernel: x[i, j]",
+    )
+
+
+def _not_for(name: str, hint: str) -> TraceError:
+    return TraceError(f"{name} takes no tensor of a kernel", span=here(), hint=hint)
+
+
 class TensorOperators(Attributed):
     """What a tensor does with Python's operators: it records what is to be computed, as `expressions` does."""
 
@@ -38,6 +53,25 @@ class TensorOperators(Attributed):
 
     # NumPy scalars and arrays must leave their operators to ours.
     __array_ufunc__ = None
+
+    def __index__(self) -> NoReturn:
+        raise _no_number("an integer")
+
+    __int__ = __index__
+
+    def __float__(self) -> NoReturn:
+        raise _no_number("a float")
+
+    def __round__(self, digits: object = None) -> NoReturn:
+        raise _not_for("round", "pl.cast(x, pl.INT32, mode='rint')")
+
+    def __delitem__(self, subscripts: object) -> NoReturn:
+        raise _not_for("del", "write to the part: x[a:b] = 0")
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        name = getattr(function, "__name__", str(function))
+        raise _not_for(f"torch's {name}", "the function of pypto_jit.language, such as pl.exp(x)")
 
     def __add__(self, other: Any) -> Any:
         return _arithmetic("add", self, other)
