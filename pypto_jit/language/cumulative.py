@@ -6,6 +6,7 @@ from math import isqrt, prod
 from typing import Any
 
 from pypto_jit.dialects.rules.tensors import cumulate_type
+from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.dtypes import FP32
 from pypto_jit.errors import TraceError
 from pypto_jit.language.expressions import (
@@ -15,9 +16,10 @@ from pypto_jit.language.expressions import (
     convert,
     elementwise,
     expand,
+    operand_of,
     rearrange,
     record,
-    source,
+    sides_of,
     type_of,
 )
 from pypto_jit.language.tracing import here
@@ -35,7 +37,7 @@ def cumulated(tensor: Any, axis: Any) -> Tensor:
         ShapeError: there is no such axis.
         TraceError: the axis is no integer.
     """
-    kind = type_of(source("cumsum", tensor))
+    kind = type_of(operand_of("cumsum", tensor))
     axes = axes_of("cumsum", tensor, axis)
     if axis is None or len(axes) != 1:
         raise TraceError("cumsum runs along one axis", span=here(), found=axis, expected="an integer")
@@ -45,10 +47,10 @@ def cumulated(tensor: Any, axis: Any) -> Tensor:
     extent = kind.shape[axes[0]]
     if extent == 1 or 0 in kind.shape:
         return rearrange(tensor, range(kind.rank))
-    if extent > _LONG_ROW and prod(kind.shape) == extent:
+    if extent > _LONG_ROW and DYNAMIC not in kind.shape and prod(kind.shape) == extent:
         total = _in_parts(tensor, axes[0])
         return total if kind.rank == 1 else rearrange(total, [0 if k == axes[0] else -1 for k in range(kind.rank)])
-    return record("cumulate", [tensor], {"axis": axes[0]}, result)
+    return record("cumulate", [tensor], {"axis": axes[0]}, result, sides_of(tensor))
 
 
 def _in_parts(tensor: Tensor, axis: int) -> Tensor:

@@ -15,10 +15,12 @@ from pypto_jit.language.expressions import (
     check_row,
     elementwise,
     filled,
+    operand_of,
     permuted,
     rearrange,
     record,
     reduce,
+    sides_of,
     source,
     type_of,
 )
@@ -34,7 +36,7 @@ def place(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> T
         ShapeError: the axis has no elements, or there is no such axis.
         TraceError: several axes are given.
     """
-    kind = type_of(source(name, tensor))
+    kind = type_of(operand_of(name, tensor))
     if axis is None:
         return _flat(name, tensor, bool(keepdims))
     axes = axes_of(name, tensor, axis)
@@ -43,20 +45,22 @@ def place(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> T
     with at_the_line():
         result = index_type(name, kind, axes, bool(keepdims))
         check_row(f"row_{name}", kind.dtype)
+    own = sides_of(tensor)
+    sides = [1 if k == axes[0] else side for k, side in enumerate(own) if keepdims or k != axes[0]]
     if kind.shape[axes[0]] == 1:
-        return filled(result.shape, INT32, 0)
+        return filled(sides, INT32, 0)
     last = kind.rank - 1
     if axes[0] != last and not kind.dtype.is_float:
         # The machine finds the places of integers along rows only.
         turned = place(name, permuted(tensor, [*(k for k in range(kind.rank) if k != axes[0]), axes[0]]), -1)
         dims = iter(range(last))
         return rearrange(turned, [-1 if k == axes[0] else next(dims) for k in range(kind.rank)]) if keepdims else turned
-    return record("reduce", [tensor], {"row": name, "axes": axes}, result)
+    return record("reduce", [tensor], {"row": name, "axes": axes}, result, sides)
 
 
 def _flat(name: str, tensor: Tensor, keepdims: bool) -> Tensor:
     """The place in the flattened tensor: of each row first, then of the row that has it."""
-    kind = type_of(tensor)
+    kind = type_of(source(name, tensor))
     count, kept = prod(kind.shape), (1,) * kind.rank if keepdims else ()
     if count == 0 or count >= 2**31:
         raise ShapeError(

@@ -73,6 +73,27 @@ def test_normalizations(shape):
 
 
 @pypto.jit
+def positions(x: pl.Tensor[[M, N], pl.FP32]):
+    totals = pl.cumsum(x, 1)
+    return (
+        pl.argmax(x, axis=-1),
+        pl.argmin(x, axis=0, keepdims=True),
+        pl.cumsum(x, 0),
+        totals,
+        totals.sum(0),
+        totals @ x.T,
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES[:4])
+def test_places_and_running_totals(shape):
+    x = random(*shape)
+    totals = x.cumsum(1)
+    places = x.argmax(-1).int(), x.argmin(0, True).int()
+    check(positions, (x,), (*places, x.cumsum(0), totals, totals.sum(0), totals @ x.T), 5e-3)
+
+
+@pypto.jit
 def linear(x: pl.Tensor[[M, K], pl.FP32], w: pl.Tensor[[K, N], pl.FP32], b: pl.Tensor[[N], pl.FP32]):
     return pl.gelu(x @ w + b)
 

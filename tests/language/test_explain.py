@@ -135,3 +135,37 @@ def test_of_the_other_machine():
 def test_a_mistake_is_an_error_of_the_kernel():
     with pytest.raises(ShapeError, match="the inner extents of a matrix product differ"):
         product.explain(torch.zeros(4, 5), torch.zeros(6, 7))
+
+
+@pypto.jit
+def attention(q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, mask: pl.Tensor):
+    return pl.softmax(pl.matmul(q, k, b_trans=True) * 0.125 + mask) @ v
+
+
+def test_attention_is_one_kernel():
+    heads = torch.zeros(2, 512, 64)
+    (kernel,) = attention.explain(heads, heads, heads, torch.zeros(512, 512)).kernels
+    rows, keys, depth = kernel.tile
+    assert (rows, depth, kernel.blocks) == (64, 64, 2 * 512 // 64)
+    # Each block reads its queries, all keys and values of its head, and its rows of the mask.
+    assert kernel.read == kernel.blocks * (64 * 64 + 2 * 512 * 64 + 64 * 512) * 4
+    assert kernel.written == 2 * 512 * 64 * 4
+    # Two products; the factor, the mask, and the five operations of a softmax, for each score.
+    assert kernel.flops == 2 * 512 * 512 * (2 * 64 + 2 * 64 + 7)
+    assert kernel.on_chip[Space.MAT] == (64 * 64 + 2 * keys * 64 + 64 * keys) * 4
+    assert kernel.on_chip[Space.ACC] == 64 * (keys + 64) * 4
+
+
+@pypto.jit
+def much_after(x: pl.Tensor, w: pl.Tensor):
+    return pl.gelu(x @ w)
+
+
+def test_tiles_that_share_their_columns_are_one_block():
+    (kernel,) = much_after.explain(torch.zeros(1024, 256), torch.zeros(256, 1024)).kernels
+    rows, columns, depth = kernel.tile
+    stack = kernel.on_chip[Space.ACC] // (rows * columns * 4)
+    assert stack > 1
+    assert kernel.blocks == (1024 // (stack * rows)) * (1024 // columns)
+    assert kernel.read == kernel.blocks * (stack * rows + columns) * 256 * 4
+    assert kernel.on_chip[Space.MAT] == (stack * rows + columns) * depth * 4

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from pypto_jit._mlir import ir
@@ -135,19 +136,35 @@ def choose_scores(softmax: Softmax, layout: Layout, types: TypeTable, target: Ta
     sizes = [kind.dtype.bytes for kind in kinds]
     for most_rows, most_keys in _PIECES:
         m, n = (min(most, _rounded(extent)) for most, extent in ((most_rows, rows), (most_keys, keys)))
-        d, w = _rounded(depth), _rounded(width)
-        left = max(m * d * sizes[0], m * n * sizes[2])
-        right = max(d * n * sizes[1], n * w * sizes[3])
-        fits = (
-            left <= target.capacity[Space.LEFT]
-            and right <= target.capacity[Space.RIGHT]
-            and m * (n + w) * ELEMENT_BYTES <= target.capacity[Space.ACC]
-            and (live * m * n + (3 * m * w if n < keys else 0)) * ELEMENT_BYTES <= target.capacity[Space.VEC] * FILL
-        )
-        if fits:
+        needed = _on_chip((m, n, depth, width), keys, live, sizes)
+        fill = {Space.VEC: FILL}
+        if all(size <= target.capacity[space] * fill.get(space, 1) for space, size in needed.items()):
             m, n = min(m, rows), min(n, keys)
             return Tiling(group, m, m, n, live)
     return None
+
+
+def _on_chip(sides: Sequence[int], keys: int, live: int, sizes: Sequence[int]) -> dict[Space, int]:
+    """The bytes of each memory that a piece of the scores takes.
+
+    Args:
+        sides: queries and keys of the piece, extents of a query and of a value.
+        keys: how many there are.
+        live: tiles of scores that live at once.
+        sizes: bytes of an element of queries, keys, weights and values.
+    """
+    m, n, d, w = map(_rounded, sides)
+    query, key, weights, values = (
+        count * size for count, size in zip((m * d, d * n, m * n, n * w), sizes, strict=True)
+    )
+    return {
+        # What is summed so far, what is added, and their sum, where there are several pieces.
+        Space.VEC: (live * m * n + (3 * m * w if n < keys else 0)) * ELEMENT_BYTES,
+        Space.MAT: query + key + weights + values,
+        Space.LEFT: max(query, weights),
+        Space.RIGHT: max(key, values),
+        Space.ACC: m * (n + w) * ELEMENT_BYTES,
+    }
 
 
 def _rounded(extent: int) -> int:
@@ -159,6 +176,7 @@ class AttentionKernel:
 
     Attributes:
         tiling: the tiles of its scores.
+        scores: the layout of the scores.
         layout: all that it computes, for those who look for what it reads.
     """
 
@@ -178,6 +196,17 @@ class AttentionKernel:
         *batch, self.rows, self.keys = self.term.type.shape
         self._counts: list[Index] = [*batch, -(-self.rows // tiling.rows)]
         self.layout = _with(softmax, layout, types)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of queries there are."""
+        return prod(self.term.type.shape[:-2]) * -(-self.rows // self.tiling.rows)
+
+    def on_chip(self) -> dict[Space, int]:
+        """The bytes of each memory that a block takes."""
+        query, key, values = (operand.kind.dtype.bytes for operand in self.operands)
+        sides = self.tiling.rows, self.tiling.columns, self.depth, self.width
+        return _on_chip(sides, self.keys, self.tiling.live, (query, key, values, values))
 
     def count_blocks(self, writer: TileWriter) -> Index:
         """How many independent blocks there are."""

@@ -12,17 +12,21 @@ from math import prod
 
 from pypto_jit.errors import Span
 from pypto_jit.lowering.attributes import number, text
+from pypto_jit.lowering.tensors.attention import AttentionKernel
 from pypto_jit.lowering.tensors.cumulative import CumulativeKernel
 from pypto_jit.lowering.tensors.elementwise import RowKernel
 from pypto_jit.lowering.tensors.graph import Kernel
 from pypto_jit.lowering.tensors.products import ProductKernel
 from pypto_jit.lowering.tensors.terms import Term
-from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES, Tiling
+from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES
 from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import FRACTAL_EDGE, Space
 
 # Operations that compute nothing, by the row of an elementwise one.
 _FREE = frozenset({"cast"})
+
+
+_Operations = tuple[tuple[str, Span | None], ...]
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class KernelCost:
     """
 
     name: str
-    operations: tuple[tuple[str, Span | None], ...]
+    operations: _Operations
     tile: tuple[int, ...]
     blocks: int | None
     read: int | None
@@ -87,9 +91,16 @@ class _Model:
     def _multiplies(self) -> bool:
         return isinstance(self._plan, ProductKernel)
 
+    @property
+    def _stack(self) -> int:
+        """Tiles of a block that share the columns that they are made of."""
+        return self._plan.stack if isinstance(self._plan, ProductKernel) else 1
+
     def cost(self, name: str) -> KernelCost:
         layout, kernel = self._layout, self._kernel
         operations = tuple((_label(term), term.node.span) for term in layout.terms if term.node is not None)
+        if isinstance(self._plan, AttentionKernel):
+            return self._attention(self._plan, name, operations)
         tile = (self._tiling.rows, self._tiling.columns)
         if isinstance(self._plan, ProductKernel):
             tile = (*tile, self._plan.depth)
@@ -101,12 +112,29 @@ class _Model:
         written = prod(self._extent(axis) for axis in layout.axes if axis is not None) * self._written.dtype.bytes
         read = sum(self._read(term) for term in layout.terms if term.kind == "memory")
         if self._product is not None:
-            read += self._product.read(self._tiling)
+            read += self._product.read(self._stack * self._tiling.rows, self._tiling.columns)
         flops = sum(self._flops(term) for term in layout.terms)
         workspace = written if made else 0
         return KernelCost(
             name, operations, tile, self._blocks(), read, written, flops, self._on_chip(), workspace, kernel.why
         )
+
+    def _attention(self, plan: AttentionKernel, name: str, operations: _Operations) -> KernelCost:
+        """A block reads its queries, all keys and values, and its part of what else the scores are computed from."""
+        kernel, batch = self._kernel, prod(plan.term.type.shape[:-2])
+        self._layout = plan.scores
+        query, key, values = (operand.kind.dtype.bytes for operand in plan.operands)
+        scores = batch * plan.rows * plan.keys
+        read = batch * plan.rows * plan.depth * query
+        read += plan.blocks * plan.keys * (plan.depth * key + plan.width * values)
+        read += sum(self._read(term) for term in plan.scores.terms if term.kind == "memory")
+        # The largest score, the differences, their powers, their sum and the quotients.
+        flops = 2 * scores * (plan.depth + plan.width) + 5 * scores
+        flops += sum(self._flops(term) for term in plan.scores.terms if term.kind != "product")
+        written = batch * plan.rows * plan.width * self._written.dtype.bytes
+        tile = (plan.tiling.rows, plan.tiling.columns, plan.depth)
+        made = written if kernel.destination is None else 0
+        return KernelCost(name, operations, tile, plan.blocks, read, written, flops, plan.on_chip(), made, kernel.why)
 
     def _extent(self, axis: int) -> int:
         extent = self._layout.extents[axis]
@@ -142,7 +170,10 @@ class _Model:
             walked = (layout.cumulated,)
         elif isinstance(plan, RowKernel) and plan.in_pieces:
             walked = (layout.column,)
-        return prod(self._steps(axis) for axis in range(len(layout.extents)) if axis not in walked)
+        steps = {axis: self._steps(axis) for axis in range(len(layout.extents)) if axis not in walked}
+        if self._tiling.group:
+            steps[self._tiling.group[0]] = -(-steps.get(self._tiling.group[0], 1) // self._stack)
+        return prod(steps.values())
 
     def _read(self, term: Term) -> int:
         """The bytes that are read of a tensor: again wherever the tiles change along an axis that it does not have."""
@@ -176,10 +207,10 @@ class _Model:
         size = self._product.size
         return {
             **vectors,
-            Space.MAT: (rows + columns) * depth * size,
+            Space.MAT: (self._stack * rows + columns) * depth * size,
             Space.LEFT: rows * depth * size,
             Space.RIGHT: columns * depth * size,
-            Space.ACC: rows * columns * ELEMENT_BYTES,
+            Space.ACC: self._stack * rows * columns * ELEMENT_BYTES,
         }
 
 
@@ -195,10 +226,10 @@ class _Product:
         self.sides = (*term.type.shape, self._depth)
         self.flops = 2 * prod(self.sides)
 
-    def read(self, tiling: Tiling) -> int:
+    def read(self, rows_of_block: int, columns_of_block: int) -> int:
         """Each block of the result reads the rows and the columns that it is made of."""
-        rows = self._rows * -(-self._columns // tiling.columns)
-        columns = self._columns * -(-self._rows // tiling.rows)
+        rows = self._rows * -(-self._columns // columns_of_block)
+        columns = self._columns * -(-self._rows // rows_of_block)
         return prod(self._batch) * (rows + columns) * self._depth * self.size
 
 

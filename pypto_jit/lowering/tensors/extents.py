@@ -92,6 +92,8 @@ class Extents:
         kind = node.name.removeprefix("pypto.")
         if kind in ("map", "select"):
             return self._broadcast(node, axis)
+        if kind == "cumulate":
+            return node.operands[0], axis
         if kind == "reduce":
             return node.operands[0], self._unreduced(node, axis)
         if kind == "product":
