@@ -208,7 +208,7 @@ def operand(value: Any, dtype: DType) -> Bounded:
     if isinstance(value, Bounded):
         return value
     if not dtype.is_float:
-        return given(torch.tensor(int(value)), dtype)
+        return exact(torch.tensor(int(value)), torch.tensor(0.0, dtype=torch.float64), dtype)
     number = torch.tensor(float(value), dtype=torch.float64)
     held = number.to(getattr(torch, dtype.torch)).double()
     return Bounded(number, torch.abs(held - number), dtype)
