@@ -42,6 +42,24 @@ class CodegenResult:
 
 # LLVM's levels run from 0 to 3; of ours, 2 is the one that is measured and used unless another is asked for.
 DEFAULT_LEVEL = 2
+# LLVM calls this where the processor does not round to BF16, and not every system's libraries have it: to nearest, ties
+# to even, and NaN stays one.
+_TO_BFLOAT = """
+define weak_odr bfloat @__truncsfbf2(float %x) {
+  %bits = bitcast float %x to i32
+  %high = lshr i32 %bits, 16
+  %odd = and i32 %high, 1
+  %half = add i32 %odd, 32767
+  %sum = add i32 %bits, %half
+  %nearest = lshr i32 %sum, 16
+  %quiet = or i32 %high, 64
+  %nan = fcmp uno float %x, %x
+  %chosen = select i1 %nan, i32 %quiet, i32 %nearest
+  %narrow = trunc i32 %chosen to i16
+  %result = bitcast i16 %narrow to bfloat
+  ret bfloat %result
+}
+"""
 
 
 def emit_object(module: ir.Module, cpu: CpuDescription) -> CodegenResult:
@@ -71,7 +89,8 @@ def to_llvm_ir(module: ir.Module) -> str:
             raise InternalError(f"a kernel could not be lowered to LLVM: {error}") from error
         _verify(operation, "after the conversion to LLVM")
         _check_lowered(operation)
-        return translate_module_to_llvmir(operation)
+        text = translate_module_to_llvmir(operation)
+        return text + _TO_BFLOAT if "bfloat" in text else text
 
 
 def compile_llvm_ir(text: str, cpu: CpuDescription, level: int = DEFAULT_LEVEL) -> bytes:

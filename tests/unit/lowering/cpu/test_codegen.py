@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import platform
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.errors import InternalError
 from pypto_jit.lowering.context import make_context
 from pypto_jit.lowering.cpu.codegen import compile_llvm_ir, emit_object, to_llvm_ir
-from pypto_jit.lowering.cpu.description import host_cpu
+from pypto_jit.lowering.cpu.description import CpuDescription, host_cpu
 from tests.native import NativeFunction
 
 DOUBLE = """
@@ -39,6 +40,36 @@ def test_an_object_of_a_module():
     values = np.arange(10, dtype=np.float32)
     NativeFunction(result.object, "double")(values, 9)
     np.testing.assert_array_equal(values, [0, 2, 4, 6, 8, 10, 12, 14, 16, 9])
+
+
+def test_rounding_to_bf16_needs_no_library():
+    """A processor without such an instruction, whatever the one here has."""
+    result = emit_object(
+        parse("""
+        func.func @narrow(%from: !llvm.ptr, %to: !llvm.ptr) {
+          %x = llvm.load %from : !llvm.ptr -> f32
+          %y = arith.truncf %x : f32 to bf16
+          %z = arith.addf %y, %y : bf16
+          llvm.store %z, %to : bf16, !llvm.ptr
+          return
+        }"""),
+        CpuDescription("x86-64-v3" if platform.machine() == "x86_64" else host_cpu().name, "", 32),
+    )
+    narrow = NativeFunction(result.object, "narrow")
+    for given, bits in [
+        (1.0, 0x4000),
+        (1.0 + 2**-8, 0x4000),  # a tie, to the even neighbour below
+        (1.0 + 3 * 2**-8, 0x4002),  # a tie, to the even neighbour above
+        (1.0 + 2**-8 + 2**-20, 0x4001),
+        (-3.0e38, 0xFF80),
+        (np.inf, 0x7F80),
+    ]:
+        out = np.zeros(1, np.uint16)
+        narrow(np.array([given], np.float32), out)
+        assert out[0] == bits, given
+    out = np.zeros(1, np.uint16)
+    narrow(np.array([np.nan], np.float32), out)
+    assert np.isnan((out.astype(np.uint32) << 16).view(np.float32)[0])
 
 
 def test_an_operation_without_lowering_is_an_error():
