@@ -38,7 +38,10 @@ class Results:
         self._builder = builder
         self._parameters = parameters
         self._function = function
-        self._names: dict[ir.Value, str] = {tensor.handle: name for name, tensor in parameters.items()}
+        # A kernel that touches nothing but returns what it is given makes copies, as of any form of it.
+        untouched = not builder.access.stores and not builder.access.loads
+        kept = builder.outputs if untouched else parameters
+        self._names: dict[ir.Value, str] = {parameters[name].handle: name for name in parameters if name in kept}
         self.tensors: dict[str, Tensor] = {}
 
     def returned(self, result: Any) -> Returns:

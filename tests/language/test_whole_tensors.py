@@ -491,3 +491,16 @@ def test_small_tiles_of_a_product_share_its_columns():
     # Four tiles of rows and one of columns, before the loop over the depth and in it.
     assert text.count('"pypto.load"(%arg0') == 8
     assert text.count('"pypto.load"(%arg1') == 2
+
+
+@pypto.jit
+def unchanged(x: pl.Tensor):
+    return pl.cast(x[...], pl.FP32)
+
+
+def test_what_is_returned_unchanged_is_a_copy():
+    x = torch.randn(5, 7)
+    for run in (unchanged, pypto.interpret(unchanged)):
+        found = run(x)
+        assert torch.equal(found, x)
+        assert found.data_ptr() != x.data_ptr()
