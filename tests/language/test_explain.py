@@ -146,14 +146,14 @@ def test_attention_is_one_kernel():
     heads = torch.zeros(2, 512, 64)
     (kernel,) = attention.explain(heads, heads, heads, torch.zeros(512, 512)).kernels
     rows, keys, depth = kernel.tile
-    assert (rows, depth, kernel.blocks) == (64, 64, 2 * 512 // 64)
+    assert (depth, kernel.blocks) == (64, 2 * 512 // rows)
     # Each block reads its queries, all keys and values of its head, and its rows of the mask.
-    assert kernel.read == kernel.blocks * (64 * 64 + 2 * 512 * 64 + 64 * 512) * 4
+    assert kernel.read == kernel.blocks * (rows * 64 + 2 * 512 * 64 + rows * 512) * 4
     assert kernel.written == 2 * 512 * 64 * 4
     # Two products; the factor, the mask, and the five operations of a softmax, for each score.
     assert kernel.flops == 2 * 512 * 512 * (2 * 64 + 2 * 64 + 7)
-    assert kernel.on_chip[Space.MAT] == (64 * 64 + 2 * keys * 64 + 64 * keys) * 4
-    assert kernel.on_chip[Space.ACC] == 64 * (keys + 64) * 4
+    assert kernel.on_chip[Space.MAT] == (rows * 64 + 2 * keys * 64 + rows * keys) * 4
+    assert kernel.on_chip[Space.ACC] == rows * (keys + 64) * 4
 
 
 @pypto.jit

@@ -7,7 +7,7 @@ import torch
 
 import pypto_jit as pypto
 import pypto_jit.language as pl
-from pypto_jit.errors import AssemblyError, ControlFlowError, DTypeError, TraceError, UndefinedError
+from pypto_jit.errors import AssemblyError, ControlFlowError, DTypeError, ShapeError, TraceError, UndefinedError
 from tests.language.everywhere import check
 from tests.tracing import excerpt, lines, spec
 
@@ -365,7 +365,7 @@ def test_a_loop_around_tasks_carries_no_tile():
         (lambda x: pl.split("up"), TraceError, "pl.split takes a mode"),
         (lambda x: pl.cross_core_slot(0), TraceError, "at least 1"),
         (lambda x: pl.no_dep(3), TraceError, "pl.no_dep takes a tensor"),
-        (lambda x: pl.create_tensor([0, 4], pl.FP32), Exception, "below 1"),
+        (lambda x: pl.create_tensor([-1, 4], pl.FP32), ShapeError, "negative"),
         (lambda x: pl.create_tensor([4, 4], float), DTypeError, "takes a dtype"),
         (lambda x: pl.create_tensor([4, 4], pl.INT8, init_value=200), DTypeError, "200 does not fit INT8"),
         (lambda x: pl.create_tensor([4, 4], pl.FP32, layout="NZ"), TraceError, "row-major"),
