@@ -106,10 +106,10 @@ class Bounded:
         return add(other, self)
 
     def __sub__(self, other: Any) -> Bounded:
-        return add(self, negated(other))
+        return subtract(self, other)
 
     def __rsub__(self, other: Any) -> Bounded:
-        return add(other, negated(self))
+        return subtract(other, self)
 
     def __mul__(self, other: Any) -> Bounded:
         return multiply(self, other)
@@ -285,6 +285,12 @@ def add(x: Any, y: Any) -> Bounded:
 def negated(x: Any) -> Any:
     """-x, which is exact."""
     return exact(-x.value, x.radius, x.dtype) if isinstance(x, Bounded) else -x
+
+
+def subtract(x: Any, y: Any) -> Bounded:
+    """x - y: the negative is one of the dtype that both are computed in."""
+    x, y = joined(x, y)
+    return add(x, negated(y))
 
 
 def multiply(x: Any, y: Any) -> Bounded:

@@ -307,8 +307,19 @@ def block_programs(draw: Any, target: Target, rows: Sequence[Operator], length: 
     chain = draw(steps(inputs, target, rows, length))
     tiles = [*inputs, *(step.result for step in chain)]
     # What is neither cut by the last block nor one row a block would be written by several iterations.
-    storable = [k for k, tile in enumerate(tiles) if DYNAMIC in tile.valid or tile.shape[0] == 1]
+    longer = _longer_than_blocks(tiles, len(inputs), chain)
+    storable = [k for k, tile in enumerate(tiles) if (DYNAMIC in tile.valid or tile.shape[0] == 1) and k not in longer]
     return Program(target, tuple(inputs), tuple(chain), tuple(storable[-2:]), rows=total)
+
+
+def _longer_than_blocks(tiles: Sequence[TileType], inputs: int, chain: Sequence[Step]) -> set[int]:
+    """The tiles whose unknown extent is not that of a block, but of what has been put beside one."""
+    found: set[int] = set()
+    for k, step in enumerate(chain, inputs):
+        beside = step.operator == "concat" and tiles[k].valid[1] == DYNAMIC
+        if DYNAMIC in tiles[k].valid and (beside or found.intersection(step.operands)):
+            found.add(k)
+    return found
 
 
 @st.composite
