@@ -56,9 +56,10 @@ class Expressions:
         name = "a computed tensor" if span is None else f"the tensor computed at line {span.line}"
         expression = Expression(created.results[0], name, result, builder.region)
         dims = attributes.get("dims")
-        ordered = isinstance(dims, tuple) and "flipped" not in attributes and sorted(dims) == list(range(result.rank))
-        if ordered and isinstance(operands[0], Tensor):
-            self.note_permuted(expression, operands[0], dims)
+        if isinstance(dims, tuple) and isinstance(operands[0], Tensor):
+            ordered = sorted(dims) == list(range(result.rank))
+            if ordered and "flipped" not in attributes:
+                self.note_permuted(expression, operands[0], dims)
         return expression
 
     def _attribute(self, value: str | int | tuple[int, ...]) -> ir.Attribute:
