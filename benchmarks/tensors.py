@@ -64,11 +64,33 @@ def rms_norm(x, weight, out):
     out[:] = pl.rms_norm(x, weight, 1e-6)
 
 
+@pypto.jit
+def argmax(x, out):
+    """Along rows."""
+    out[:] = pl.argmax(x, axis=-1)
+
+
+@pypto.jit
+def cumsum(x, out):
+    """Along rows."""
+    out[:] = pl.cumsum(x, -1)
+
+
+ROWS, COLUMNS = pl.dynamic("ROWS"), pl.dynamic("COLUMNS")
+
+
+@pypto.jit
+def dynamic_softmax(x: pl.Tensor[[ROWS, COLUMNS], pl.FP32], out: pl.Out[pl.Tensor[[ROWS, COLUMNS], pl.FP32]]):
+    """Along rows of any length, in pieces."""
+    out[:] = pl.softmax(x)
+
+
 def cases() -> Iterator[Case]:
     """Name, budget (torch's time over ours must reach it), our call, torch's call."""
     for size in (256, 4096):
         x, y, out = torch.randn(size, size), torch.randn(size, size), torch.empty(size, size)
         weight, bias, vector = torch.randn(size), torch.randn(size), torch.empty(size)
+        places = torch.empty(size, dtype=torch.int32)
         pairs: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
             "exp(2x + y) * sigmoid(y) - x": (
                 lambda x=x, y=y, o=out: chain(x, y, o),
@@ -86,6 +108,9 @@ def cases() -> Iterator[Case]:
             ),
             "row sums": (lambda x=x, o=vector: row_sums(x, o), lambda x=x: x.sum(-1)),
             "column sums": (lambda x=x, o=vector: column_sums(x, o), lambda x=x: x.sum(0)),
+            "argmax of rows": (lambda x=x, o=places: argmax(x, o), lambda x=x: x.argmax(-1)),
+            "cumsum of rows": (lambda x=x, o=out: cumsum(x, o), lambda x=x: x.cumsum(-1)),
+            "softmax of any extents": (lambda x=x, o=out: dynamic_softmax(x, o), lambda x=x: x.softmax(-1)),
             "x.T * 2": (lambda x=x, o=out: transpose(x, o), lambda x=x: (x.T * 2).contiguous()),
         }
         for name, (ours, theirs) in pairs.items():
