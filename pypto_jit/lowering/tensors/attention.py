@@ -8,7 +8,7 @@ score, what was summed fades by as much as its weights would have been smaller.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -16,9 +16,9 @@ from pypto_jit._mlir import ir
 from pypto_jit.dtypes import BF16, FP16, FP32
 from pypto_jit.lowering.attributes import number, text
 from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
-from pypto_jit.lowering.tensors.products import Operand
+from pypto_jit.lowering.tensors.products import operands_of
 from pypto_jit.lowering.tensors.terms import Layout, Term, reduced_axes
-from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES, FILL, Tiling, live_tiles, turned_axis
+from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES, FILL, Tiling, live_tiles, turned_axis, whole_fractals
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
 from pypto_jit.lowering.tree import Node
 from pypto_jit.lowering.types import TypeTable
@@ -135,7 +135,7 @@ def choose_scores(softmax: Softmax, layout: Layout, types: TypeTable, target: Ta
     live = live_tiles(layout) + _LIVE
     sizes = [kind.dtype.bytes for kind in kinds]
     for most_rows, most_keys in _PIECES:
-        m, n = (min(most, _rounded(extent)) for most, extent in ((most_rows, rows), (most_keys, keys)))
+        m, n = (min(most, whole_fractals(extent)) for most, extent in ((most_rows, rows), (most_keys, keys)))
         needed = _on_chip((m, n, depth, width), keys, live, sizes)
         fill = {Space.VEC: FILL}
         if all(size <= target.capacity[space] * fill.get(space, 1) for space, size in needed.items()):
@@ -153,7 +153,7 @@ def _on_chip(sides: Sequence[int], keys: int, live: int, sizes: Sequence[int]) -
         live: tiles of scores that live at once.
         sizes: bytes of an element of queries, keys, weights and values.
     """
-    m, n, d, w = map(_rounded, sides)
+    m, n, d, w = map(whole_fractals, sides)
     query, key, weights, values = (
         count * size for count, size in zip((m * d, d * n, m * n, n * w), sizes, strict=True)
     )
@@ -165,10 +165,6 @@ def _on_chip(sides: Sequence[int], keys: int, live: int, sizes: Sequence[int]) -
         Space.RIGHT: max(key, values),
         Space.ACC: m * (n + w) * ELEMENT_BYTES,
     }
-
-
-def _rounded(extent: int) -> int:
-    return -(-extent // FRACTAL_EDGE) * FRACTAL_EDGE
 
 
 class AttentionKernel:
@@ -186,12 +182,9 @@ class AttentionKernel:
         (self.term,) = layout.of_kind("product")
         first, second = self.term.node, softmax.product
         assert first is not None
-        operands = (*first.operands, second.operands[1])
-        turned = [number(first.op, "a_trans"), number(first.op, "b_trans"), number(second.op, "b_trans")]
-        self.operands = [
-            Operand(value, types.tensor(value), bool(t)) for value, t in zip(operands, turned, strict=True)
-        ]
-        self.depth = self.operands[0].kind.shape[-2 if turned[0] else -1]
+        self.operands = [*operands_of(first, types), operands_of(second, types)[1]]
+        query = self.operands[0]
+        self.depth = query.kind.shape[-2 if query.turned else -1]
         self.width = types.tensor(second.results[0]).shape[-1]
         *batch, self.rows, self.keys = self.term.type.shape
         self._counts: list[Index] = [*batch, -(-self.rows // tiling.rows)]
@@ -216,7 +209,7 @@ class AttentionKernel:
         """Read a value that is computed elsewhere from memory."""
         for layout in (self.scores, self.layout):
             layout.place(value, memory)
-        self.operands = [replace(o, value=memory) if o.value == value else o for o in self.operands]
+        self.operands = [o.placed(value, memory) for o in self.operands]
 
     def write_block(self, writer: TileWriter, number: Index, destination: ir.Value) -> None:
         """Write one block."""

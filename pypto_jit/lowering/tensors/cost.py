@@ -18,9 +18,9 @@ from pypto_jit.lowering.tensors.elementwise import RowKernel
 from pypto_jit.lowering.tensors.graph import Kernel
 from pypto_jit.lowering.tensors.products import ProductKernel
 from pypto_jit.lowering.tensors.terms import Term
-from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES
+from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES, whole_fractals
 from pypto_jit.lowering.types import TypeTable
-from pypto_jit.targets import FRACTAL_EDGE, Space
+from pypto_jit.targets import Space
 
 # Operations that compute nothing, by the row of an elementwise one.
 _FREE = frozenset({"cast"})
@@ -203,7 +203,7 @@ class _Model:
         if self._product is None or not isinstance(self._plan, ProductKernel):
             return vectors
         sides = (self._tiling.rows, self._tiling.columns, self._plan.depth)
-        rows, columns, depth = (-(-side // FRACTAL_EDGE) * FRACTAL_EDGE for side in sides)
+        rows, columns, depth = map(whole_fractals, sides)
         size = self._product.size
         return {
             **vectors,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from pypto_jit._mlir import ir
@@ -13,8 +13,17 @@ from pypto_jit.lowering.attributes import number, text
 from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
 from pypto_jit.lowering.tensors.extents import Extents, estimated, index_of
 from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, Term
-from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES, ENOUGH_BLOCKS, FILL, Tiling, live_tiles, turned_axis
+from pypto_jit.lowering.tensors.tiling import (
+    ELEMENT_BYTES,
+    ENOUGH_BLOCKS,
+    FILL,
+    Tiling,
+    live_tiles,
+    turned_axis,
+    whole_fractals,
+)
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
+from pypto_jit.lowering.tree import Node
 from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import FRACTAL_EDGE, Space, Target
 
@@ -54,6 +63,16 @@ class Operand:
         tile = writer.load(self.value, offsets, extents, shape, valid, Space.MAT)
         return writer.operator("transpose_view", tile) if self.turned else tile
 
+    def placed(self, value: ir.Value, memory: ir.Value) -> Operand:
+        """The operand, read from memory where it is the value that is computed elsewhere."""
+        return replace(self, value=memory) if self.value == value else self
+
+
+def operands_of(product: Node, types: TypeTable) -> list[Operand]:
+    """The two operands of a product."""
+    turned = [bool(number(product.op, name)) for name in ("a_trans", "b_trans")]
+    return [Operand(v, types.tensor(v), turn) for v, turn in zip(product.operands, turned, strict=True)]
+
 
 class ProductKernel:
     """One kernel around a matrix product.
@@ -72,10 +91,9 @@ class ProductKernel:
         self._term: Term = layout.of_kind("product")[0]
         node = self._term.node
         assert node is not None
-        self._operands = list(node.operands)
-        self._types = [types.tensor(value) for value in self._operands]
-        self._turned = [bool(number(node.op, name)) for name in ("a_trans", "b_trans")]
-        depth = extents.of(node.operands[0], self._types[0].rank - (2 if self._turned[0] else 1))
+        self._operands = operands_of(node, types)
+        left = self._operands[0]
+        depth = extents.of(left.value, left.kind.rank - (2 if left.turned else 1))
         self._sides = [*extents.shape(self._term.value), depth]
         *_, self._rows, self._columns, self._depth = map(estimated, self._sides)
         if not self._is_all(layout) and not all(isinstance(side, int) for side in self._sides):
@@ -95,14 +113,14 @@ class ProductKernel:
         return writer.product(self._counts)
 
     def _choose(self, target: Target) -> tuple[int, Tiling]:
-        layout, size = self._layout, self._types[0].dtype.bytes
+        layout, size = self._layout, self._operands[0].kind.dtype.bytes
         follows = not self._is_all(layout)
         live = live_tiles(layout) if follows else 0
         whole_rows = bool(layout.of_kind("reduce"))
         for most_rows, most_columns in _BLOCKS:
             rows, columns = _fitting(self._rows, most_rows), _fitting(self._columns, most_columns)
             if whole_rows:
-                columns = _rounded(self._columns)
+                columns = whole_fractals(self._columns)
             elements = rows * columns * ELEMENT_BYTES
             depth = 256 // size
             while depth > FRACTAL_EDGE and not self._fits(rows, columns, depth * size, target):
@@ -118,7 +136,7 @@ class ProductKernel:
     def _choose_stack(self, target: Target) -> int:
         """What follows the product keeps its tiles small; the accumulator has room for more of them."""
         rows, columns = self.tiling.rows, self.tiling.columns
-        room = target.capacity[Space.ACC] // (_rounded(rows) * _rounded(columns) * ELEMENT_BYTES)
+        room = target.capacity[Space.ACC] // (whole_fractals(rows) * whole_fractals(columns) * ELEMENT_BYTES)
         blocks = prod(map(estimated, self._sides[:-2])) * -(-self._columns // columns)
         for stack in _STACKS:
             whole, rest = divmod(self._rows, stack * rows)
@@ -140,12 +158,12 @@ class ProductKernel:
 
     def _fits(self, rows: int, columns: int, depth_bytes: int, target: Target) -> bool:
         left, right = target.capacity[Space.LEFT], target.capacity[Space.RIGHT]
-        return _rounded(rows) * depth_bytes <= left and _rounded(columns) * depth_bytes <= right
+        return whole_fractals(rows) * depth_bytes <= left and whole_fractals(columns) * depth_bytes <= right
 
     def place(self, value: ir.Value, memory: ir.Value) -> None:
         """Read a value that is computed elsewhere from memory."""
         self._layout.place(value, memory)
-        self._operands = [memory if operand == value else operand for operand in self._operands]
+        self._operands = [o.placed(value, memory) for o in self._operands]
 
     def write_block(self, writer: TileWriter, number: Index, destination: ir.Value) -> None:
         """Write one block; the blocks have been counted."""
@@ -174,10 +192,7 @@ class ProductKernel:
     ) -> list[ir.Value]:
         """The accumulated tiles of a block."""
         whole = self._extents[-1]
-        left, right = (
-            Operand(value, kind, turned)
-            for value, kind, turned in zip(self._operands, self._types, self._turned, strict=True)
-        )
+        left, right = self._operands
 
         def operands(k: Index) -> list[tuple[ir.Value, ir.Value]]:
             depth = Place(k, writer.part(k, self.depth, whole))
@@ -197,9 +212,5 @@ class ProductKernel:
         return list(loop.results)
 
 
-def _rounded(extent: int) -> int:
-    return -(-extent // FRACTAL_EDGE) * FRACTAL_EDGE
-
-
 def _fitting(extent: int, most: int) -> int:
-    return min(most, _rounded(extent))
+    return min(most, whole_fractals(extent))

@@ -12,7 +12,7 @@ from math import prod
 from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.tensors.extents import estimated
 from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, Term
-from pypto_jit.targets import ROW_ALIGNMENT, Space, Target
+from pypto_jit.targets import FRACTAL_EDGE, ROW_ALIGNMENT, Space, Target
 
 # Elements of a tile that the CPU's caches like; more only if a row alone has more.
 CACHED_ELEMENTS = 8192
@@ -59,6 +59,11 @@ def padded(columns: int) -> int:
     """Columns of a tile in memory, whose rows are multiples of 32 bytes."""
     unit = ROW_ALIGNMENT // ELEMENT_BYTES
     return -(-columns // unit) * unit
+
+
+def whole_fractals(extent: int) -> int:
+    """An extent of a cube tile in memory, which is made of whole fractals."""
+    return -(-extent // FRACTAL_EDGE) * FRACTAL_EDGE
 
 
 def live_tiles(layout: Layout) -> int:
