@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType, MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pypto_jit._acceptance import INTERPRET, LOWER, Acceptance, Accepted, check_compile, check_only
 from pypto_jit._allocation import allocators, complete
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+_Made = TypeVar("_Made")
 
 
 class JitFunction:
@@ -312,13 +315,7 @@ class JitFunction:
         """The text of the kernel at each stage, for these arguments: see `Kernel.lower`."""
         from pypto_jit._compiler import lower_kernel
 
-        with _blaming_the_caller():
-            call, config = self._bind(args, kwargs, "lower()", LOWER)
-            options = config.compile_options()
-            check_compile(options)
-            return self._statics.settle(
-                (options.platform,), call, lambda _, call: lower_kernel(self.original, call.arguments, options)
-            )
+        return self._of_specialization("lower()", lower_kernel, args, kwargs)
 
     def interface(self, values: Mapping[str, Any]) -> Interface:
         """What a call takes and returns, from a trace: nothing is compiled.
@@ -347,12 +344,18 @@ class JitFunction:
         """The kernels for these arguments, and what they cost: see `Kernel.explain`."""
         from pypto_jit._compiler import explain_kernel
 
+        return self._of_specialization("explain()", explain_kernel, args, kwargs)
+
+    def _of_specialization(
+        self, entry: str, make: Callable[..., _Made], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> _Made:
+        """What is made of the function, the arguments and the options, without a program."""
         with _blaming_the_caller():
-            call, config = self._bind(args, kwargs, "explain()", LOWER)
+            call, config = self._bind(args, kwargs, entry, LOWER)
             options = config.compile_options()
             check_compile(options)
             return self._statics.settle(
-                (options.platform,), call, lambda _, call: explain_kernel(self.original, call.arguments, options)
+                (options.platform,), call, lambda _, call: make(self.original, call.arguments, options)
             )
 
     def compile(self, *args: Any, **kwargs: Any) -> CompiledProgram:
