@@ -36,10 +36,12 @@ def _jit() -> llvm.LLJIT:
 
 
 class NativeFunction:
-    """A function of an object file; arguments are integers and arrays (passed by address)."""
+    """A function of object files; arguments are integers and arrays (passed by address)."""
 
-    def __init__(self, code: bytes, symbol: str) -> None:
-        builder = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(symbol).add_current_process()
+    def __init__(self, code: Sequence[bytes], symbol: str) -> None:
+        builder = llvm.JITLibraryBuilder().export_symbol(symbol).add_current_process()
+        for each in code:
+            builder.add_object_img(each)
         self._tracker = builder.link(_jit(), f"library{next(_names)}")
         self._address = self._tracker[symbol]
 
@@ -66,7 +68,7 @@ def build_function(
         with ir.InsertionPoint.at_block_terminator(block):
             body(emitter, list(block.arguments))
         result = emit_object(module, cpu)
-    return NativeFunction(result.object, "tested")
+    return NativeFunction(result.objects, "tested")
 
 
 def map_function(
@@ -123,7 +125,7 @@ class Kernel:
             result = emit_object(module, cpu)
         self.llvm = result.llvm
         self._functions = [
-            (NativeFunction(result.object, name), arena, given)
+            (NativeFunction(result.objects, name), arena, given)
             for (name, arena), given in zip(launches, arguments, strict=True)
         ]
 

@@ -36,7 +36,7 @@ class CompiledProgram:
         returns: name of the parameter that a call returns, or a tuple of them, nested as the kernel returns them.
         assembly: the PTO assembly, or None where it has none.
         assembly_error: why it has none.
-        code: object code of this processor.
+        code: object files of this processor, which belong together.
         shared: the same as a shared object, which loads without LLVM; None where no linker made one.
         cpu: the processor that the code is for, as `pypto_jit.runtime.store.environment` describes it.
         parallel: whether a call takes a thread count.
@@ -54,7 +54,7 @@ class CompiledProgram:
     returns: Returns
     assembly: str | None = field(repr=False)
     assembly_error: str | None
-    code: bytes = field(repr=False)
+    code: tuple[bytes, ...] = field(repr=False)
     parallel: bool
     work: int
     checks: tuple[tuple[Span | None, str], ...] = field(repr=False)

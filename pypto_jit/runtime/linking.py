@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,11 +42,11 @@ def find_linker() -> Linker | None:
     return Linker((path, "-shared", "-s", "-nostdlib", "-Wl,-z,noexecstack")) if path is not None else None
 
 
-def link_shared(code: bytes, linker: Linker | None = None) -> bytes | None:
-    """A shared object of a relocatable object; None where no linker can make one.
+def link_shared(code: Sequence[bytes], linker: Linker | None = None) -> bytes | None:
+    """A shared object of relocatable objects; None where no linker can make one.
 
     Args:
-        code: position-independent, with the symbols `pypto_jit.abi` names.
+        code: position-independent, among them one with the symbols `pypto_jit.abi` names.
         linker: default: the system's.
     """
     linker = linker or find_linker()
@@ -53,10 +54,12 @@ def link_shared(code: bytes, linker: Linker | None = None) -> bytes | None:
         return None
     try:
         with tempfile.TemporaryDirectory(prefix="pypto-link-") as folder:
-            source, target = Path(folder, "kernel.o"), Path(folder, "kernel.so")
-            source.write_bytes(code)
+            target = Path(folder, "kernel.so")
+            sources = [Path(folder, f"kernel.{k}.o") for k in range(len(code))]
+            for source, content in zip(sources, code, strict=True):
+                source.write_bytes(content)
             done = subprocess.run(
-                [*linker.command, "-o", str(target), str(source)],
+                [*linker.command, "-o", str(target), *map(str, sources)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

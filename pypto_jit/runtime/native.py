@@ -1,7 +1,7 @@
 """Loads object code into this process and makes its entry callable.
 
-An object file defines one entry and the table of addresses the entry works with; the loader fills the table. Code stays
-loaded for as long as its entry can be called.
+The object files of a kernel define one entry and the table of addresses the entry works with; the loader fills the
+table. Code stays loaded for as long as its entry can be called.
 """
 
 from __future__ import annotations
@@ -93,16 +93,17 @@ class LoadedEntry:
         return self.table[Binding.CALLS]
 
 
-def link(code: bytes, symbols: Sequence[str]) -> Any:
-    """Load object code; the result gives the addresses of symbols, and keeps the code loaded while it lives.
+def link(code: Sequence[bytes], symbols: Sequence[str]) -> Any:
+    """Load object files that belong together; the result gives the addresses of symbols, and keeps the code loaded.
 
     Raises:
-        LaunchError: the object does not link.
+        LaunchError: they do not link.
     """
     import llvmlite.binding as llvm
 
-    builder = llvm.JITLibraryBuilder()
-    builder.add_object_img(code).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for each in code:
+        builder.add_object_img(each)
     for symbol in symbols:
         builder.export_symbol(symbol)
     with _lock:
@@ -112,8 +113,8 @@ def link(code: bytes, symbols: Sequence[str]) -> Any:
             raise LaunchError(f"object code does not link: {error}") from error
 
 
-def load_code(code: bytes, shared: bytes | None, symbols: Sequence[str]) -> Any:
-    """Load a shared object where it loads, else the object code it was made of; as `link`.
+def load_code(code: Sequence[bytes], shared: bytes | None, symbols: Sequence[str]) -> Any:
+    """Load a shared object where it loads, else the object files it was made of; as `link`.
 
     Raises:
         LaunchError: neither loads.
@@ -126,16 +127,16 @@ def load_code(code: bytes, shared: bytes | None, symbols: Sequence[str]) -> Any:
     return link(code, symbols)
 
 
-def load_entry(code: bytes, shared: bytes | None = None, *, release_gil: bool = True) -> LoadedEntry:
+def load_entry(code: Sequence[bytes], shared: bytes | None = None, *, release_gil: bool = True) -> LoadedEntry:
     """Load code and give its entry.
 
     Args:
-        code: a relocatable object for this processor, with the symbols `pypto_jit.abi` names.
-        shared: a shared object of it, which is preferred where it loads.
+        code: relocatable objects for this processor, among them one with the symbols `pypto_jit.abi` names.
+        shared: a shared object of them, which is preferred where it loads.
         release_gil: whether other Python threads may run during a call; not worth it for a call of a microsecond.
 
     Raises:
-        LaunchError: the object does not link.
+        LaunchError: they do not link.
     """
     symbols = (abi.ENTRY_SYMBOL, abi.DOOR_SYMBOL, abi.BINDING_SYMBOL)
     return LoadedEntry(load_code(code, shared, symbols), release_gil)

@@ -74,7 +74,7 @@ class CompiledModule:
             for function in functions(module.operation)
             if function.attributes["sym_name"].value in names
         }
-        code = emit_object(module, host_cpu()).object
+        code = emit_object(module, host_cpu()).objects
         self._functions = [_Function(NativeFunction(code, name), *sizes[name]) for name in names]
         self._blocks = blocks
         self.violation: tuple[Span | None, str] | None = None

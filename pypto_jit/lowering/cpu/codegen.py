@@ -8,12 +8,16 @@ code's speed by anything that could be measured. Level 3 runs all of them all th
 
 from __future__ import annotations
 
+import ctypes
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from pypto_jit._mlir import MLIRError, PassManager, ir, translate_module_to_llvmir
 from pypto_jit.errors import InternalError
 from pypto_jit.lowering.cpu.description import CpuDescription
+from pypto_jit.lowering.cpu.partition import partition
 
 # Conversions fold what they meet, and a folded vector is an arith.constant again: arith comes after vector.
 _PASSES = (
@@ -32,11 +36,11 @@ class CodegenResult:
     """Native code of a module.
 
     Attributes:
-        object: a relocatable object file.
-        llvm: the LLVM IR it was made from, before LLVM's optimizations.
+        objects: relocatable object files, which belong together.
+        llvm: the LLVM IR they were made from, before LLVM's optimizations.
     """
 
-    object: bytes
+    objects: tuple[bytes, ...]
     llvm: str
 
 
@@ -93,13 +97,14 @@ def to_llvm_ir(module: ir.Module) -> str:
         return text + _TO_BFLOAT if "bfloat" in text else text
 
 
-def compile_llvm_ir(text: str, cpu: CpuDescription, level: int = DEFAULT_LEVEL) -> bytes:
-    """Emit a position-independent object file from LLVM IR.
+def compile_llvm_ir(text: str, cpu: CpuDescription, level: int = DEFAULT_LEVEL) -> tuple[bytes, ...]:
+    """Emit position-independent object files, which belong together, from LLVM IR. Large modules are compiled in parts.
 
     Args:
         text: the IR.
         cpu: the processor.
-        level: 0: as it is; 1, 2: branches simplified, and code generated at that level; 3: all of LLVM's passes.
+        level: 0: as it is; 1, 2: branches simplified, and code generated at that level; 3: all of LLVM's passes, which
+            see the module as a whole.
 
     Raises:
         InternalError: LLVM refuses the IR.
@@ -109,15 +114,37 @@ def compile_llvm_ir(text: str, cpu: CpuDescription, level: int = DEFAULT_LEVEL) 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
+    parts = partition(text) if level < 3 else (text,)
+    if len(parts) == 1:
+        return (_compile_part(llvm, text, cpu, level),)
+    with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1)) as pool:
+        return tuple(pool.map(lambda part: _compile_part(llvm, part, cpu, level), parts))
+
+
+def _compile_part(llvm: Any, text: str, cpu: CpuDescription, level: int) -> bytes:
     try:
-        module = llvm.parse_assembly(text)
+        # A context of its own is what lets LLVM work in several threads.
+        module = llvm.parse_assembly(text, llvm.create_context())
     except RuntimeError as error:
         raise InternalError(f"LLVM refuses the IR of a kernel: {error}") from error
     module.triple = llvm.get_process_triple()
     machine = _target_machine(llvm, cpu, level)
     module.data_layout = str(machine.target_data)
     _optimize(llvm, module, machine, level)
-    return machine.emit_object(module)
+    return _emit(llvm, machine, module)
+
+
+def _emit(llvm: Any, machine: Any, module: Any) -> bytes:
+    """As ``machine.emit_object``, but without llvmlite's lock around all of LLVM where its function can be had bare."""
+    locked = llvm.ffi.lib.LLVMPY_TargetMachineEmitToMemory
+    with llvm.ffi.OutputString() as message:
+        buffer = getattr(locked, "_cfn", locked)(machine, module, 1, message)
+        if not buffer:
+            raise InternalError(f"LLVM cannot generate code for a kernel: {message}")
+    try:
+        return ctypes.string_at(llvm.ffi.lib.LLVMPY_GetBufferStart(buffer), llvm.ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 def _target_machine(llvm: Any, cpu: CpuDescription, level: int) -> Any:

@@ -2,7 +2,7 @@
 
 NAME/manifest.json      schema, options, tools, parameters, run-time checks, and the other files with checksums
 NAME/kernels/*.pto      PTO assembly, which may be edited
-NAME/kernel.o, .so      code of the processor that the manifest describes
+NAME/kernel*.o, .so     code of the processor that the manifest describes
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from pypto_jit.runtime.store.environment import runs_here, tools_text
 from pypto_jit.runtime.store.files import MANIFEST, DamagedError, read_folder, remove_folder, was_edited, write_folder
 from pypto_jit.runtime.store.serialization import (
     ASSEMBLY_SUFFIX,
-    OBJECT,
     SHARED,
+    code_files,
+    code_of,
     decode_options,
     decode_program,
     encode_options,
@@ -42,7 +43,8 @@ def content_digest(program: CompiledProgram) -> str:
     about = [encode_program(program), encode_options(program.options)]
     content = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     content.update((program.assembly or "").encode("utf-8", "surrogateescape"))
-    content.update(program.code)
+    for each in program.code:
+        content.update(each)
     return content.hexdigest()
 
 
@@ -73,7 +75,7 @@ def save_program(
     path = Path(folder).absolute()
     about = {**encode_program(program), "cpu": program.cpu, "tools": json.loads(tools_text())}
     about["options"] = encode_options(program.options)
-    files = {OBJECT: program.code, **(extra or {})}
+    files = {**code_files(program.code), **(extra or {})}
     if program.shared is not None:
         files[SHARED] = program.shared
     if program.assembly is not None:
@@ -132,7 +134,7 @@ def load_program(folder: str | os.PathLike[str], relower: Relower | None = None)
     try:
         name = about["assembly"]
         assembly = files[name].decode("utf-8", "surrogateescape") if name is not None else None
-        fields = decode_program(about, files[OBJECT], assembly)
+        fields = decode_program(about, code_of(files), assembly)
         options = decode_options(about["options"])
         edited = [
             each for each in sorted(files) if each.endswith(ASSEMBLY_SUFFIX) and was_edited(about, each, files[each])

@@ -16,8 +16,9 @@ from pypto_jit.runtime.store.keys import Key
 from pypto_jit.runtime.store.locations import Frame, insert, separate
 from pypto_jit.runtime.store.requests import Request, environment_sections
 from pypto_jit.runtime.store.serialization import (
-    OBJECT,
     SHARED,
+    code_files,
+    code_of,
     decode_program,
     decode_span,
     encode_program,
@@ -104,7 +105,7 @@ def publish_program(request: Request, module: Module, program: CompiledProgram) 
     about = encode_program(program, numbers.number)
     about["origin"] = None  # the function at hand tells it
     about["places"] = [encode_span(span) for span in numbers.places[len(module.places) :]]
-    files = {OBJECT: program.code}
+    files = code_files(program.code)
     if shared is not None:
         files[SHARED] = shared
     if assembly is not None:
@@ -166,7 +167,7 @@ def _decode(request: Request, entry: Entry, places: Sequence[Span]) -> CompiledP
         assembly = None
         if entry.about["assembly"] is not None:
             assembly = insert(entry.files[entry.about["assembly"]].decode("utf-8", "surrogateescape"), everything)
-        code = entry.files[OBJECT]
+        code = code_of(entry.files)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedError(f"no program is in it: {error}") from error
     fields = decode_program(entry.about, code, assembly, everything.__getitem__, constants)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from pypto_jit.signature import Constant, DynVar, ParamInfo, ScalarSpec, TensorS
 
 SCHEMA = 2
 _SCALARS = {**BY_NAME, INDEX.name: INDEX, BOOL.name: BOOL}
-OBJECT, SHARED = "kernel.o", "kernel.so"
+SHARED = "kernel.so"
 ASSEMBLY_SUFFIX = ".pto"
 _NAME_LENGTH = 48
 
@@ -68,6 +69,26 @@ def encode_program(program: CompiledProgram, place: EncodePlace = encode_span) -
     }
 
 
+def code_files(code: Sequence[bytes]) -> dict[str, bytes]:
+    """The files that object code is kept in: ``kernel.o``, then ``kernel.1.o`` and so on where there are more."""
+    return {_object_name(k): content for k, content in enumerate(code)}
+
+
+def code_of(files: Mapping[str, bytes]) -> tuple[bytes, ...]:
+    """The inverse of `code_files`.
+
+    Raises:
+        KeyError: there is none.
+    """
+    first = files[_object_name(0)]
+    more = itertools.takewhile(files.__contains__, map(_object_name, itertools.count(1)))
+    return (first, *map(files.__getitem__, more))
+
+
+def _object_name(number: int) -> str:
+    return f"kernel.{number}.o" if number else "kernel.o"
+
+
 def encode_parameters(parameters: Sequence[ParamInfo]) -> list[dict[str, Any]]:
     """Parameters as JSON."""
     return [_encode_parameter(info) for info in parameters]
@@ -75,7 +96,7 @@ def encode_parameters(parameters: Sequence[ParamInfo]) -> list[dict[str, Any]]:
 
 def decode_program(
     about: Mapping[str, Any],
-    code: bytes,
+    code: tuple[bytes, ...],
     assembly: str | None,
     place: DecodePlace = decode_span,
     constants: Mapping[str, Any] | None = None,
@@ -84,7 +105,7 @@ def decode_program(
 
     Args:
         about: what it gave.
-        code: object code.
+        code: object files.
         assembly: PTO assembly.
         place: how a place is read.
         constants: values of the constant parameters, where they are at hand.

@@ -47,13 +47,13 @@ def call(shared, function, value: int) -> int:
 
 @needs_linker
 def test_an_entry_calls_through_its_table():
-    shared = load_shared(link_shared(object_code()))
+    shared = load_shared(link_shared((object_code(),)))
     assert call(shared, lambda x: x + 4, 10) == 42
 
 
 @needs_linker
 def test_each_load_has_data_of_its_own():
-    content = link_shared(object_code())
+    content = link_shared((object_code(),))
     first, second = load_shared(content), load_shared(content)
     assert first["pypto_bindings"] != second["pypto_bindings"]
     assert (call(first, lambda x: x, 1), call(second, lambda x: -x, 1)) == (3, -3)
@@ -63,12 +63,12 @@ def test_each_load_has_data_of_its_own():
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler driver")
 def test_a_compiler_driver_links_as_well():
     linker = Linker((shutil.which("cc"), "-shared", "-s", "-nostdlib"))
-    assert call(load_shared(link_shared(object_code(), linker)), lambda x: x, 5) == 15
+    assert call(load_shared(link_shared((object_code(),), linker)), lambda x: x, 5) == 15
 
 
 @needs_linker
 def test_loading_needs_no_compiler(tmp_path):
-    (tmp_path / "kernel.so").write_bytes(link_shared(object_code()))
+    (tmp_path / "kernel.so").write_bytes(link_shared((object_code(),)))
     script = """if 1:
         import ctypes, sys
         from pypto_jit.runtime.linking import load_shared
@@ -84,12 +84,12 @@ def test_loading_needs_no_compiler(tmp_path):
 
 @pytest.mark.parametrize("command", [("/nonexistent/ld",), (sys.executable, "-c", "raise SystemExit(1)")])
 def test_a_linker_that_fails_gives_nothing(command):
-    assert link_shared(object_code(), Linker(command)) is None
+    assert link_shared((object_code(),), Linker(command)) is None
 
 
 @needs_linker
 def test_what_is_no_object_does_not_link():
-    assert link_shared(b"not an object") is None
+    assert link_shared((b"not an object",)) is None
 
 
 def test_what_is_no_shared_object_does_not_load():
@@ -99,7 +99,7 @@ def test_what_is_no_shared_object_does_not_load():
 
 @needs_linker
 def test_a_missing_symbol_is_an_error():
-    shared = load_shared(link_shared(object_code()))
+    shared = load_shared(link_shared((object_code(),)))
     with pytest.raises(LaunchError, match="no 'absent'"):
         shared["absent"]
 
@@ -109,4 +109,4 @@ def test_code_that_needs_what_the_process_lacks_does_not_load():
     text = "declare i64 @surely_nowhere(i64)\ndefine i64 @pypto_entry(i64 %x) {\n"
     text += "  %y = call i64 @surely_nowhere(i64 %x)\n  ret i64 %y\n}\n"
     with pytest.raises(LaunchError, match="does not load"):
-        load_shared(link_shared(object_code(text)))
+        load_shared(link_shared((object_code(text),)))

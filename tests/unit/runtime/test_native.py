@@ -44,7 +44,7 @@ def test_the_function_keeps_its_code():
 @pytest.mark.parametrize("code", [b"", b"garbage", b"\x7fELF" + bytes(60)])
 def test_what_is_no_object_file_is_refused(code):
     with pytest.raises(LaunchError):
-        load_entry(code)
+        load_entry((code,))
 
 
 def test_an_object_file_without_an_entry_is_refused():

@@ -72,7 +72,9 @@ def compile_function(build: Build, cpu: CpuDescription, pointers: int, indices: 
 
     compiled = emit_object(_module(ir.Context(), build, cpu, pointers, indices), host_cpu())
     compiler = llvm.create_lljit_compiler()
-    library = llvm.JITLibraryBuilder().add_object_img(compiled.object).export_symbol("entry")
+    library = llvm.JITLibraryBuilder().export_symbol("entry")
+    for each in compiled.objects:
+        library.add_object_img(each)
     tracker = library.link(compiler, f"library{len(_LIBRARIES)}")
     _LIBRARIES.append((compiler, tracker))
     kinds = [ctypes.c_void_p] * pointers + [ctypes.c_int64] * indices

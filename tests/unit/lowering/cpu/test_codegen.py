@@ -38,7 +38,7 @@ def test_an_object_of_a_module():
     result = emit_object(parse(DOUBLE), host_cpu())
     assert "define void @double" in result.llvm
     values = np.arange(10, dtype=np.float32)
-    NativeFunction(result.object, "double")(values, 9)
+    NativeFunction(result.objects, "double")(values, 9)
     np.testing.assert_array_equal(values, [0, 2, 4, 6, 8, 10, 12, 14, 16, 9])
 
 
@@ -55,7 +55,7 @@ def test_rounding_to_bf16_needs_no_library():
         }"""),
         CpuDescription("x86-64-v3" if platform.machine() == "x86_64" else host_cpu().name, "", 32),
     )
-    narrow = NativeFunction(result.object, "narrow")
+    narrow = NativeFunction(result.objects, "narrow")
     for given, bits in [
         (1.0, 0x4000),
         (1.0 + 2**-8, 0x4000),  # a tie, to the even neighbour below
@@ -105,7 +105,7 @@ def test_a_folded_vector_still_lowers():
         host_cpu(),
     )
     values = np.zeros(9, np.float32)
-    NativeFunction(result.object, "fill")(values)
+    NativeFunction(result.objects, "fill")(values)
     np.testing.assert_array_equal(values, [3.0] * 8 + [0.0])
 
 
@@ -113,5 +113,5 @@ def test_a_folded_vector_still_lowers():
 def test_narrower_processors_compile_too(width):
     result = emit_object(parse(DOUBLE), dataclasses.replace(host_cpu(), vector_bytes=width))
     values = np.ones(4, np.float32)
-    NativeFunction(result.object, "double")(values, 3)
+    NativeFunction(result.objects, "double")(values, 3)
     np.testing.assert_array_equal(values, [2, 2, 2, 1])

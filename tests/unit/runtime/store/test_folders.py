@@ -80,7 +80,7 @@ def test_an_earlier_program_is_replaced_and_nothing_else_is(program, tmp_path):
 
 def test_names_of_folders_follow_the_content(program):
     assert folder_name(program) == folder_name(dataclasses.replace(program, timings={"trace": 1.0}))
-    assert folder_name(program) != folder_name(dataclasses.replace(program, code=b"other"))
+    assert folder_name(program) != folder_name(dataclasses.replace(program, code=(b"other",)))
     assert folder_name(program).startswith("twice-")
 
 
