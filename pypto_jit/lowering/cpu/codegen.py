@@ -19,16 +19,8 @@ from pypto_jit.errors import InternalError
 from pypto_jit.lowering.cpu.description import CpuDescription
 from pypto_jit.lowering.cpu.partition import partition
 
-# Conversions fold what they meet, and a folded vector is an arith.constant again: arith comes after vector.
-_PASSES = (
-    "convert-scf-to-cf",
-    "convert-vector-to-llvm",
-    "convert-cf-to-llvm",
-    "convert-arith-to-llvm",
-    "convert-index-to-llvm",
-    "convert-func-to-llvm",
-    "reconcile-unrealized-casts",
-)
+# All dialects but scf are converted in one walk over the module.
+_PASSES = ("convert-scf-to-cf", "convert-to-llvm", "reconcile-unrealized-casts")
 
 
 @dataclass(frozen=True)

@@ -247,21 +247,32 @@ def _move_across(e: Emitter, source: Source, target: ir.Value, stride: int, exte
     clamped = not source.padded and not (isinstance(columns, int) and columns % lanes == 0)
 
     def block(row: ir.Value, column: ir.Value) -> None:
-        loaded = []
-        for k in range(lanes):
-            # Beyond the last column of global memory the last one is read again: it is there, and lands in padding.
-            at = e.add(column, k)
-            at = minimum(e, at, e.sub(columns, 1)) if clamped else at
-            address = source.at(e, row, at)
-            if not source.padded:
-                _prefetch(e, e.address(address, e.mul(source.strides[1], lanes * dtype.bytes)))
-            loaded.append(to_float32(e, e.load(address, stored(dtype), lanes), dtype))
-        for k, transposed in enumerate(transpose_block(e, loaded)):
-            e.store(transposed, to(e.add(row, k), column))
+        pitch = e.value(e.mul(source.strides[1], dtype.bytes))
+        last = e.value(e.sub(e.sub(columns, 1), column) if clamped else lanes)
+        arguments = [source.at(e, row, column), pitch, last, to(row, column), e.value(stride * _F32)]
+        # A function of its own: each address in a loop costs the code generator far more than a call costs here.
+        name = f"transpose_{dtype.mlir}_{'tile' if source.padded else 'memory'}"
+        call_shared(e, name, arguments, lambda inner, given: _transpose(inner, source, given))
 
     _for(e, 0, columns, lanes, lambda column: _for(e, 0, whole, lanes, lambda row: block(row, column)))
     if not source.padded:
         elements(whole)
+
+
+def _transpose(e: Emitter, source: Source, arguments: list[Extent]) -> None:
+    """Move a square block: its address, bytes from column to column, the last column to read, then target and pitch."""
+    first, pitch, last, target, target_pitch = (e.value(a) for a in arguments)
+    loaded = []
+    for k in range(e.lanes):
+        # Beyond the last column of global memory the last one is read again: it is there, and lands in padding.
+        at = e.same("arith.minsi", e.constant(k, "i64"), last)
+        address = e.address(first, e.mul(at, pitch))
+        if not source.padded:
+            _prefetch(e, e.address(address, e.mul(pitch, e.lanes)))
+        loaded.append(to_float32(e, e.load(address, stored(source.dtype), e.lanes), source.dtype))
+    for transposed in transpose_block(e, loaded):
+        e.store(transposed, target)
+        target = e.address(target, target_pitch)
 
 
 def transpose_block(e: Emitter, block: list[ir.Value]) -> list[ir.Value]:

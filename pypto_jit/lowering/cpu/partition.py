@@ -1,8 +1,8 @@
 """Cuts LLVM IR into modules that are compiled side by side and linked again.
 
-The text is ours or MLIR's printer's: a function starts with a line ``define ... {`` and ends with the line ``}``, and
-everything else is globals, declarations, attributes and metadata. What is internal to the whole becomes hidden: known
-to all modules of a kernel, and to nobody outside of the linked code.
+A function starts with a line ``define ... {`` and ends with the line ``}``, and everything else is globals,
+declarations, attributes and metadata, as MLIR and our own text have it; a module with other lines is left whole. What is
+internal to the whole becomes hidden: known to all modules of a kernel, and to nobody outside of the linked code.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _PARTS = 8
 
 _NAME = r'@("[^"\n]*"|[\w.$-]+)'
 _HEAD = re.compile(rf"^define (?:internal |weak_odr )?([^\n]*?){_NAME}\(([^\n]*)\)[^\n)]*\{{\n")
+_UNUSUAL = re.compile(r"^define [^\n]*[^{\n]\n", re.MULTILINE)
 _DECLARED = re.compile(rf"^declare [^\n]*?{_NAME}\([^\n]*\n", re.MULTILINE)
 _GLOBAL = re.compile(rf"^{_NAME} = (internal |private )?[^\n]*\n", re.MULTILINE)
 _SYMBOL = re.compile(_NAME)
@@ -47,7 +48,7 @@ def partition(text: str, lines: int = _LINES, parts: int = _PARTS) -> tuple[str,
         parts: at most so many.
     """
     count = min(parts, text.count("\n") // lines)
-    if count < 2:
+    if count < 2 or _UNUSUAL.search(text):
         return (text,)
     texts, rest = _separated(text)
     functions = [_function(each) for each in texts]

@@ -75,6 +75,11 @@ def test_a_small_module_is_left_whole():
     assert partition(MODULE) == (MODULE,)
 
 
+def test_a_module_written_otherwise_is_left_whole():
+    text = MODULE + "define i64 @one() { ret i64 1 }\n"
+    assert partition(text, lines=1) == (text,)
+
+
 def test_large_kernels_are_compiled_in_parts_and_run():
     """The functions are as many as a model has, and each calls the next one."""
     count = 60
