@@ -101,7 +101,13 @@ class ModuleText:
 
     @contextmanager
     def loop(
-        self, upper: Value | int, step: int = 1, carried: Sequence[Value] = (), *, parallel: bool = False
+        self,
+        upper: Value | int,
+        step: int = 1,
+        carried: Sequence[Value] = (),
+        *,
+        parallel: bool = False,
+        stages: int = 1,
     ) -> Iterator[Loop]:
         """A loop from 0. Inside, `Loop.carried` are the carried values; set `Loop.yields` before leaving."""
         bounds = [self.index(0), self.index(upper), self.index(step)]
@@ -122,7 +128,8 @@ class ModuleText:
             names = ", ".join(v.name for v in loop.yields)
             self.lines.append(f"{self.indent}scf.yield {names} : {types}")
         self.indent = outer
-        self.lines.append(self.indent + "}" + (" {pypto.parallel}" if parallel else ""))
+        marks = ["pypto.parallel"] * parallel + [f"pypto.stages = {stages} : i64"] * (stages > 1)
+        self.lines.append(self.indent + "}" + (f" {{{', '.join(marks)}}}" if marks else ""))
         loop.results = [Value(f"{result}#{k}", v.type) for k, v in enumerate(carried)]
 
     @contextmanager

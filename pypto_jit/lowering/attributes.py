@@ -16,6 +16,8 @@ STAGED, HANDED = "pypto.staged", "pypto.handed"
 TENSOR = "pypto.tensor"
 # On a call of a kernel that comes as assembly: its text. Beside it are the file, the core, and the parameters.
 EXTERN = "extern"
+# On a loop: how many of its turns may overlap.
+STAGES = "pypto.stages"
 # On a function that calls kernels, and is none.
 HOST = "pypto.host"
 

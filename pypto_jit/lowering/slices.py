@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from pypto_jit._mlir import ir
+from pypto_jit.lowering.copies import copy_operation
 from pypto_jit.lowering.tree import LOOPS, Body, Node, carried, carried_position
 
 
@@ -215,20 +216,8 @@ class SliceWriter:
             self._copy(node, point)
 
     def _copy(self, node: Node, point: ir.InsertionPoint) -> None:
-        copy = node.op.clone(point).operation
-        self._rename(copy)
+        copy = copy_operation(node.op, point, self.values)
         self.values.update(zip(node.results, copy.results, strict=True))
-
-    def _rename(self, copy: ir.Operation) -> None:
-        """Let a copy, with what is in it, use the new function's values."""
-        for k, value in enumerate(list(copy.operands)):
-            new = self.values.get(value)
-            if new is not None:
-                copy.operands[k] = new
-        for region in copy.regions:
-            for block in region.blocks:
-                for inner in block.operations:
-                    self._rename(inner.operation)
 
     def _yield(self, node: Node, point: ir.InsertionPoint) -> None:
         owner = node.body.owner

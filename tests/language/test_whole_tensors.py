@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -504,3 +506,20 @@ def test_what_is_returned_unchanged_is_a_copy():
         found = run(x)
         assert torch.equal(found, x)
         assert found.data_ptr() != x.data_ptr()
+
+
+def test_pieces_of_a_product_alternate_between_two_buffers():
+    """While one is multiplied, the next one is loaded: so says where they lie in L0A and L0B."""
+
+    @pypto.jit
+    def product(x: pl.Tensor, w: pl.Tensor):
+        return x @ w
+
+    text = product.lower(torch.zeros(64, 512), torch.zeros(512, 64))["pto"]
+    inside = text[text.index("pypto.stages = 2") :]
+    first, second, *_ = inside.split("tmatmul.acc")
+    for space in ("mat", "left", "right"):
+        pattern = rf"alloc_tile addr = (%\w+) : !pto\.tile_buf<loc={space},"
+        once, again = (re.findall(pattern, part) for part in (first, second))
+        assert len(once) == len(again) == (2 if space == "mat" else 1)
+        assert not set(once) & set(again)

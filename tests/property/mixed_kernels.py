@@ -85,7 +85,8 @@ class MixedKernel:
     def _loop(self, scope: Scope, depth: int) -> None:
         parallel = depth == 0 and self.draw(st.booleans())
         carried = [] if parallel else [self._pick(scope) for _ in range(self.draw(st.integers(0, 2)))]
-        with self.text.loop(ROWS, EDGE, carried=carried, parallel=parallel) as loop:
+        stages = 1 if parallel else self.draw(st.sampled_from((1, 2, 3)))
+        with self.text.loop(ROWS, EDGE, carried=carried, parallel=parallel, stages=stages) as loop:
             inner = Scope([*scope.tiles, *loop.carried], [*scope.indices, loop.index], scope.parallel or parallel)
             self._statements(inner, depth + 1)
             if parallel:

@@ -100,8 +100,9 @@ class Nest:
     def _loop(self, scope: Scope, depth: int) -> None:
         carried = self._carried(scope)
         turns = self.draw(st.integers(0, TURNS))
-        form = self.text.repeat if self.draw(st.booleans()) else self.text.loop
-        with form(turns, carried=carried) as loop:
+        stages = self.draw(st.sampled_from((0, 1, 2, 4)))
+        loops = self.text
+        with loops.loop(turns, carried=carried, stages=stages) if stages else loops.repeat(turns, carried) as loop:
             inner = Scope([*scope.tiles, *loop.carried], [*scope.indices, loop.index])
             self._statements(inner, depth + 1)
             # The newest are drawn more often: what a loop yields is mostly what it made.

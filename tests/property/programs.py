@@ -154,7 +154,8 @@ class Program:
         initial = [
             text.load(inputs[k], [0, 0], self.inputs[k].shape, self.inputs[k].valid) for k in range(self.carried)
         ]
-        with text.loop(self.rows, self.block, carried=initial) as loop:
+        # How many turns are in flight is no matter of the results.
+        with text.loop(self.rows, self.block, carried=initial, stages=1 + self.rows % 4) as loop:
             tiles = [
                 text.load(x, [loop.index, 0], t.shape, t.valid)
                 for x, t in zip(inputs[self.carried :], self.inputs[self.carried :], strict=True)

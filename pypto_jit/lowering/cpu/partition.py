@@ -1,8 +1,8 @@
 """Cuts LLVM IR into modules that are compiled side by side and linked again.
 
 A function starts with a line ``define ... {`` and ends with the line ``}``, and everything else is globals,
-declarations, attributes and metadata, as MLIR and our own text have it; a module with other lines is left whole. What is
-internal to the whole becomes hidden: known to all modules of a kernel, and to nobody outside of the linked code.
+declarations, attributes and metadata, as MLIR and our own text have it; a module with other lines is left whole. What
+is internal to the whole becomes hidden: known to all modules of a kernel, and to nobody outside of the linked code.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import INSTRUCTIONS
 from pypto_jit.dialects.types import TileBufType
 from pypto_jit.errors import CapacityError
-from pypto_jit.lowering.attributes import number, symbol
+from pypto_jit.lowering.attributes import STAGES, number, symbol
 from pypto_jit.lowering.context import type_table
 from pypto_jit.lowering.layouts import round_up
 from pypto_jit.lowering.lowering import Lowering
@@ -20,11 +20,16 @@ from pypto_jit.targets import KIB, Space, Target
 # Whole cache lines for the CPU, where there is room for it.
 COMFORTABLE = 64
 LISTED = 5
+# What other queues of the machine than those that compute fill tiles with.
+_BRINGS = frozenset({"pto.tload", "pto.tmov", "pto.textract"})
 
 
 @dataclass(eq=False)
 class Buffer:
-    """One buffer: ``start`` and ``end`` are the positions of its first and last access."""
+    """One buffer: ``start`` and ``end`` are the positions of its first and last access.
+
+    It may be filled by one turn of the loop ``turned_in`` while another turn of the same body still computes.
+    """
 
     number: int
     node: Node
@@ -35,6 +40,7 @@ class Buffer:
     first: Node | None = None
     handles: list[Node] = field(default_factory=list)
     address: int = -1
+    turned_in: Node | None = None
     heir_of: Buffer | None = None
 
     def touch(self, node: Node, loops: tuple[Node, ...]) -> None:
@@ -44,6 +50,8 @@ class Buffer:
             start, end = min(start, loop.position), max(end, loop.end)
         if self.start < 0:
             self.start, self.first = start, node
+            if node.name in _BRINGS:
+                self.turned_in = next((loop for loop in self.loops if STAGES in loop.op.attributes), None)
         self.start, self.end = min(self.start, start), max(self.end, end)
 
     def overlaps(self, other: Buffer) -> bool:
@@ -134,8 +142,11 @@ def _inherit(buffers: list[Buffer]) -> None:
 def _place(buffers: list[Buffer], space: Space, target: Target) -> None:
     alignment = target.alignment[space]
     limit = target.capacity[space]
+    comfortable = max(COMFORTABLE, alignment)
+    if any(b.turned_in for b in buffers) and _pack_apart(buffers, comfortable, limit):
+        return
     attempts = (
-        (max(COMFORTABLE, alignment), lambda b: (b.start, b.number)),
+        (comfortable, lambda b: (b.start, b.number)),
         (alignment, lambda b: (b.start, b.number)),
         (alignment, lambda b: (-b.type.bytes, b.start)),
     )
@@ -143,6 +154,18 @@ def _place(buffers: list[Buffer], space: Space, target: Target) -> None:
         if _pack(sorted(buffers, key=order), align, limit):
             return
     raise _overflow(buffers, space, target, alignment)
+
+
+def _pack_apart(buffers: list[Buffer], alignment: int, limit: int) -> bool:
+    """Place all, with what a pipelined loop brings kept apart for the whole of a turn; False where it does not fit."""
+    lives = [(b.start, b.end) for b in buffers]
+    for buffer in buffers:
+        if buffer.turned_in is not None:
+            buffer.start, buffer.end = buffer.turned_in.position, buffer.turned_in.end
+    fits = _pack(sorted(buffers, key=lambda b: (b.start, b.number)), alignment, limit)
+    for buffer, (start, end) in zip(buffers, lives, strict=True):
+        buffer.start, buffer.end = start, end
+    return fits
 
 
 def _pack(buffers: list[Buffer], alignment: int, limit: int) -> bool:

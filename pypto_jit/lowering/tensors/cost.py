@@ -204,7 +204,7 @@ class _Model:
             return vectors
         sides = (self._tiling.rows, self._tiling.columns, self._plan.depth)
         rows, columns, depth = map(whole_fractals, sides)
-        size = self._product.size
+        size = self._product.size * self._plan.overlap
         return {
             **vectors,
             Space.MAT: (self._stack * rows + columns) * depth * size,

@@ -9,7 +9,7 @@ from math import prod
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TensorType
 from pypto_jit.dtypes import BF16, FP16, FP32, DType
-from pypto_jit.lowering.attributes import number, text
+from pypto_jit.lowering.attributes import STAGES, number, text
 from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
 from pypto_jit.lowering.tensors.extents import Extents, estimated, index_of
 from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, Term
@@ -29,6 +29,8 @@ from pypto_jit.targets import FRACTAL_EDGE, Space, Target
 
 # Rows and columns of the block of the result, the first that fits; K takes what L0A and L0B leave.
 _BLOCKS = ((128, 256), (128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
+# Pieces of K that are on chip at a time.
+_STAGES = 2
 # Tiles of the result in a block, where they are small because much follows the product.
 _STACKS = (4, 2)
 
@@ -80,6 +82,7 @@ class ProductKernel:
     Attributes:
         tiling: the tiles of its result.
         depth: of the pieces of K.
+        overlap: how many of them are on chip at a time.
         stack: how many tiles of the result, one below the other, a block computes from the same columns.
 
     Raises:
@@ -100,6 +103,7 @@ class ProductKernel:
             # The cores hand blocks over through a memory of a size that is known.
             raise CannotFuseError(self._term.value)
         self.depth, self.tiling = self._choose(target)
+        self.overlap = self._overlap(self.depth)
         self.stack = 1 if self._is_all(layout) else self._choose_stack(target)
         self._extents: list[Index] = []
         self._counts: list[Index] = []
@@ -123,10 +127,10 @@ class ProductKernel:
                 columns = whole_fractals(self._columns)
             elements = rows * columns * ELEMENT_BYTES
             depth = 256 // size
-            while depth > FRACTAL_EDGE and not self._fits(rows, columns, depth * size, target):
+            while depth > FRACTAL_EDGE and not self._fits(rows, columns, depth, size, target):
                 depth //= 2
             on_chip = live * elements <= target.capacity[Space.VEC] * FILL
-            if on_chip and elements <= target.capacity[Space.ACC] and self._fits(rows, columns, depth * size, target):
+            if on_chip and elements <= target.capacity[Space.ACC] and self._fits(rows, columns, depth, size, target):
                 group = tuple(axis for axis in self._term.axes[-2:-1] if axis is not None)
                 turned_axis(layout, group)
                 rows, columns = min(rows, self._rows), min(columns, self._columns)
@@ -137,7 +141,7 @@ class ProductKernel:
         """What follows the product keeps its tiles small; the accumulator has room for more of them."""
         rows, columns = self.tiling.rows, self.tiling.columns
         room = target.capacity[Space.ACC] // (whole_fractals(rows) * whole_fractals(columns) * ELEMENT_BYTES)
-        blocks = prod(map(estimated, self._sides[:-2])) * -(-self._columns // columns)
+        blocks = prod(map(estimated, self._sides[:-3])) * -(-self._columns // columns)
         for stack in _STACKS:
             whole, rest = divmod(self._rows, stack * rows)
             if stack <= room and not rest and blocks * whole >= ENOUGH_BLOCKS:
@@ -156,9 +160,14 @@ class ProductKernel:
         """What the accumulator can be stored as, where its value is of this dtype."""
         return (dtype,) if dtype != FP32 else (FP32, FP16, BF16)
 
-    def _fits(self, rows: int, columns: int, depth_bytes: int, target: Target) -> bool:
+    def _overlap(self, depth: int) -> int:
+        return _STAGES if depth < self._depth else 1
+
+    def _fits(self, rows: int, columns: int, depth: int, size: int, target: Target) -> bool:
+        """Whether what is in L0A and L0B at a time fits: of several pieces of K, one is multiplied, one on its way."""
         left, right = target.capacity[Space.LEFT], target.capacity[Space.RIGHT]
-        return whole_fractals(rows) * depth_bytes <= left and whole_fractals(columns) * depth_bytes <= right
+        row = depth * size * self._overlap(depth)
+        return whole_fractals(rows) * row <= left and whole_fractals(columns) * row <= right
 
     def place(self, value: ir.Value, memory: ir.Value) -> None:
         """Read a value that is computed elsewhere from memory."""
@@ -204,7 +213,8 @@ class ProductKernel:
         first = [writer.operator("matmul", *pair) for pair in operands(0)]
         if isinstance(whole, int) and self.depth >= whole:
             return first
-        with writer.loop(self.depth, whole, self.depth, first) as loop:
+        overlap = {STAGES: ir.IntegerAttr.get(writer.types.i64, self.overlap)}
+        with writer.loop(self.depth, whole, self.depth, first, overlap) as loop:
             loop.yielded = [
                 writer.operator("matmul_acc", carried, *pair)
                 for carried, pair in zip(loop.carried, operands(loop.index), strict=True)

@@ -144,3 +144,29 @@ def test_buffers_that_are_needed_together_do_not_overlap(text):
     found = handles(planned(text))[:6]
     for (_, a, _, first), (_, b, _, second) in itertools.combinations(found, 2):
         assert a + first.bytes <= b or b + second.bytes <= a
+
+
+class TestPipelinedLoops:
+    """What turns that overlap load lies apart; what they compute shares its place."""
+
+    @staticmethod
+    def addresses(text, shape, stages):
+        x, out = text.tensor((8 * shape[0], shape[1]), FP32), text.tensor((8 * shape[0], shape[1]), FP32)
+        with text.loop(8 * shape[0], shape[0], stages=stages) as loop:
+            tile = text.operator("recip", text.load(x, [loop.index, 0], shape))
+            text.store(tile, out, [loop.index, 0])
+        return [address for _, address, _, _ in handles(planned(text))]
+
+    def test_turns_take_turns_with_their_buffers(self, text):
+        loaded, made, other, remade = self.addresses(text, (4, 8), stages=2)
+        assert loaded != other
+        assert made == remade
+        assert made not in (loaded, other)
+
+    def test_without_room_they_share_one(self, text):
+        # Two tiles of 64 KiB fit the 184 KiB of Vec, three do not.
+        loaded, made, other, remade = self.addresses(text, (128, 128), stages=2)
+        assert (loaded, made) == (other, remade)
+
+    def test_a_plain_loop_needs_no_more_than_one_turn(self, text):
+        assert self.addresses(text, (4, 8), stages=1) == [0, 128]
