@@ -6,7 +6,7 @@ needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pypto_jit._mlir import ir
 from pypto_jit.lowering.copies import copy_operation
@@ -79,6 +79,10 @@ class Slice:
                 self._needed.add(value)
                 self._need(value)
 
+    def carried(self, loop: Node) -> list[tuple[ir.Value, ir.Value, ir.Value, ir.Value]]:
+        """What a loop carries that is computed here, as `tree.carried`."""
+        return [phi for phi in carried(loop) if self.needs(phi[1])]
+
     def visit(self, node: Node) -> None:
         """Keep what is around a node, but not the node itself."""
         if node.body.owner is not None:
@@ -148,7 +152,9 @@ class Slice:
     def _carry(self, loop: Node, position: int) -> None:
         if position >= 0:
             initial, argument, yielded, result = carried(loop)[position]
-            self._work += [initial, argument, yielded, result]
+            self._work += [initial, argument, yielded]
+            if result not in self._replaced:
+                self._work.append(result)
 
 
 class SliceWriter:
@@ -156,14 +162,14 @@ class SliceWriter:
 
     Args:
         slice: what to write.
-        insertions: what to put in the place of a node that is not kept.
+        insertions: what to put behind a node, or in its place where it is not kept.
 
     Attributes:
         values: the new function's values by those of the old one.
         extra: the new function's further arguments.
     """
 
-    def __init__(self, slice: Slice, insertions: Mapping[Node, Insertion]) -> None:
+    def __init__(self, slice: Slice, insertions: Mapping[Node, Sequence[Insertion]]) -> None:
         self._slice = slice
         self._insertions = insertions
         self.values: dict[ir.Value, ir.Value] = {}
@@ -199,8 +205,7 @@ class SliceWriter:
         for node in body.nodes:
             if node in self._slice.kept:
                 self._node(node, point)
-            insertion = self._insertions.get(node)
-            if insertion is not None:
+            for insertion in self._insertions.get(node, ()):
                 insertion(self, point)
 
     def _node(self, node: Node, point: ir.InsertionPoint) -> None:
@@ -222,11 +227,12 @@ class SliceWriter:
     def _yield(self, node: Node, point: ir.InsertionPoint) -> None:
         owner = node.body.owner
         assert owner is not None
-        operands = [
-            self.values[value]
-            for value, result in zip(node.operands, owner.results, strict=True)
-            if self._slice.needs(result)
-        ]
+        if owner.name == "scf.for":
+            needed = [yielded for _, _, yielded, _ in self._slice.carried(owner)]
+        else:
+            results = zip(node.operands, owner.results, strict=True)
+            needed = [value for value, result in results if self._slice.needs(result)]
+        operands = [self.values[value] for value in needed]
         ir.Operation.create("scf.yield", operands=operands, loc=node.op.location, ip=point)
 
     def _region_op(
@@ -244,7 +250,7 @@ class SliceWriter:
         )
 
     def _loop(self, node: Node, point: ir.InsertionPoint) -> None:
-        phis = [phi for phi in carried(node) if self._slice.needs(phi[3])]
+        phis = self._slice.carried(node)
         operands = [self.values[v] for v in [*node.operands[:3], *(initial for initial, *_ in phis)]]
         results = [result for *_, result in phis]
         loop = self._region_op(node, operands, results, point)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from pypto_jit._mlir import ir
@@ -16,37 +16,56 @@ from pypto_jit.lowering.stages import CannotStageError
 from pypto_jit.lowering.tree import Node, constant, trip_count
 
 WORKSPACE = "pypto.workspace"
+# Slots are whole cache lines, so that the CPU can give each block a part of its own.
+_SLOT_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Handover:
+    """A tile that an earlier stage leaves for later ones.
+
+    Attributes:
+        node: behind which it is left, and brought in.
+        given: the tile in the earlier stage.
+        taken: what it stands for in the later ones.
+    """
+
+    node: Node
+    given: ir.Value
+    taken: ir.Value
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """The tiles of one move between the cores: a slot for each turn of the loops around it, one below the other."""
+    """The tiles of one handover: a slot for each turn of the loops around it, one below the other."""
 
     number: int
     type: TensorType
     rows: int
     lowering: Lowering
 
-    def store(self, node: Node, program: Program) -> Insertion:
-        """What stands for the move in the stage before it."""
+    def store(self, handover: Handover, program: Program) -> Insertion:
+        """What the stage that gives the tile does."""
+        node = handover.node
 
         def insert(writer: SliceWriter, point: ir.InsertionPoint) -> None:
             emit = _Emit(self.lowering, node.op.location, point)
-            tile = writer.values[node.operands[0]]
+            tile = writer.values[handover.given]
             offsets = [self._row(node, program, writer, emit), emit.index(0)]
             emit.operation("pypto.store", [tile, writer.extra[self.number], *offsets], [])
 
         return insert
 
-    def load(self, node: Node, program: Program, extents: Pair) -> Insertion:
-        """What stands for the move in the stages after it."""
+    def load(self, handover: Handover, program: Program, extents: Pair) -> Insertion:
+        """What the stages that take the tile do."""
+        node, taken = handover.node, handover.taken
 
         def insert(writer: SliceWriter, point: ir.InsertionPoint) -> None:
             emit = _Emit(self.lowering, node.op.location, point)
             offsets = [self._row(node, program, writer, emit), emit.index(0)]
             valid = [_extent(extent, writer, emit) for extent in extents]
             operands = [writer.extra[self.number], *offsets, *valid]
-            writer.values[node.results[0]] = emit.operation("pypto.load", operands, [node.results[0].type]).result
+            writer.values[taken] = emit.operation("pypto.load", operands, [taken.type]).result
 
         return insert
 
@@ -65,16 +84,16 @@ class Workspace:
         return emit.arith("muli", slot, emit.index(self.rows))
 
 
-def make_workspace(node: Node, program: Program, lowering: Lowering, number: int) -> Workspace:
-    """The workspace of a move between the cores.
+def make_workspace(handover: Handover, program: Program, lowering: Lowering, number: int) -> Workspace:
+    """The workspace of a handover.
 
     Raises:
         CannotStageError: the number of slots is not known.
     """
-    tile = lowering.types.tile(node.operands[0])
+    tile = lowering.types.tile(handover.given)
     assert tile is not None
     counts = []
-    for loop in program.loops_around(node):
+    for loop in program.loops_around(handover.node):
         trips = trip_count(loop)
         if trips is None:
             span = loop.span
@@ -85,17 +104,19 @@ def make_workspace(node: Node, program: Program, lowering: Lowering, number: int
             )
         counts.append(trips)
     rows, columns = tile.shape
+    unit = _SLOT_BYTES // gcd(_SLOT_BYTES, columns * tile.dtype.bytes)
+    rows = -(-rows // unit) * unit
     shape = (max(1, prod(counts)) * rows, columns)
     return Workspace(number, TensorType(shape, tile.dtype, (columns, 1)), rows, lowering)
 
 
-def needed_by_store(node: Node, program: Program) -> list[ir.Value]:
-    """What the stage before a move computes for it."""
-    return [node.operands[0], *(loop.bodies[0].arguments[0] for loop in program.loops_around(node))]
+def needed_by_store(handover: Handover, program: Program) -> list[ir.Value]:
+    """What the stage that gives a tile computes for that."""
+    return [handover.given, *(loop.bodies[0].arguments[0] for loop in program.loops_around(handover.node))]
 
 
 def needed_by_load(node: Node, program: Program, extents: Pair) -> list[ir.Value]:
-    """What a stage after a move computes for it."""
+    """What a stage that takes a tile behind a node computes for that."""
     turns = [loop.bodies[0].arguments[0] for loop in program.loops_around(node)]
     return [*turns, *(factor for extent in extents for factor in extent.factors)]
 

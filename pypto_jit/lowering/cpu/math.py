@@ -19,6 +19,9 @@ _LOG2_E = 1.4426950216293335
 # e**r = 1 + r + r**2 * (c0 + c1 r + ... + c4 r**4) for |r| <= ln(2) / 2: minimax in relative error, fitted by Lawson's
 # iteratively reweighted least squares, coefficients rounded to fp32 one after the other. Error 3.1e-9.
 _EXP = (0.49999994, 0.16666521, 0.04166826, 0.008368666, 0.0013821236)
+# The bias of exponents; numbers from 2**23 to 2**24 are whole, and this one has twice the bias in its low bits.
+_BIAS = 127
+_WHOLE = 1.5 * 2.0**23 + 2 * _BIAS
 # Beyond these the result is infinity, or rounds to zero.
 _EXP_HIGHEST, _EXP_LOWEST = 89.0, -104.0
 # log(1 + f) = f - f**2 / 2 + f**3 * P(f) for 1 + f in [sqrt(1/2), sqrt(2)]: coefficients of S. Moshier's Cephes library
@@ -67,27 +70,38 @@ def clamp(e: Emitter, x: ir.Value, lowest: float, highest: float) -> ir.Value:
 def exp(e: Emitter, x: ir.Value) -> ir.Value:
     """``e ** x``."""
     x = clamp(e, x, _EXP_LOWEST, _EXP_HIGHEST)
-    n = e.same("llvm.intr.rint", e.same("arith.mulf", x, _real(e, _LOG2_E, x)))
+    # Next to so large a number whole ones are all there are: the sum is rounded to one, in the low bits of its pattern.
+    shifted = e.fma(x, _real(e, _LOG2_E, x), _real(e, _WHOLE, x))
+    n = e.same("arith.subf", shifted, _real(e, _WHOLE, x))
     r = e.fma(n, _real(e, -_LN2_HIGH, x), x)
     r = e.fma(n, _real(e, -_LN2_LOW, x), r)
     p = _real(e, _EXP[-1], x)
     for coefficient in (*_EXP[-2::-1], 1.0, 1.0):
         p = e.fma(p, r, _real(e, coefficient, x))
-    return scale(e, p, n)
+    if _has_scalef(e, x):
+        return _scale_avx512(e, p, n)
+    return _scaled_by_halves(e, p, e.cast("bitcast", shifted, "i32"))
 
 
 def scale(e: Emitter, x: ir.Value, n: ir.Value) -> ir.Value:
     """``x * 2 ** n`` for whole ``n`` within -250 .. 250, rounded once."""
-    _, lanes = e.shape(x)
-    if lanes == 16 and e.cpu.vector_bytes == 64 and "+avx512f" in e.cpu.features:
+    if _has_scalef(e, x):
         return _scale_avx512(e, x, n)
-    # Half of the exponent at a time: the first product is exact, the second rounds into the denormals.
-    whole = e.cast("fptosi", n, "i32")
-    half = e.same("arith.shrsi", whole, _integer(e, 1, x))
-    for part in (half, e.same("arith.subi", whole, half)):
-        biased = e.same("arith.addi", part, _integer(e, 127, x))
-        power = e.cast("bitcast", e.same("arith.shli", biased, _integer(e, 23, x)), "f32")
-        x = e.same("arith.mulf", x, power)
+    return _scaled_by_halves(e, x, e.same("arith.addi", e.cast("fptosi", n, "i32"), _integer(e, 2 * _BIAS, x)))
+
+
+def _has_scalef(e: Emitter, x: ir.Value) -> bool:
+    return e.shape(x)[1] == 16 and e.cpu.vector_bytes == 64 and "+avx512f" in e.cpu.features
+
+
+def _scaled_by_halves(e: Emitter, x: ir.Value, biased: ir.Value) -> ir.Value:
+    """``x * 2 ** (biased - 2 * 127)``; only the low bits of ``biased`` matter.
+
+    Half of the exponent at a time: the first product is exact, the second rounds into the denormals.
+    """
+    half = e.same("arith.shrsi", biased, _integer(e, 1, x))
+    for part in (half, e.same("arith.subi", biased, half)):
+        x = e.same("arith.mulf", x, e.cast("bitcast", e.same("arith.shli", part, _integer(e, 23, x)), "f32"))
     return x
 
 

@@ -3,8 +3,8 @@
 Every tile gets a stage: cube work happens in even stages, vector work in odd ones, and a move between the cores leads
 to a later stage. Each stage that stores something becomes a function; they are launched in order and hand tiles over
 through workspaces in global memory, one slot for each turn of the loops around the move. A function computes again what
-it needs of earlier stages of its own core. Where that cannot be done the function stays whole and says why: it then
-runs on the CPU only.
+it needs of earlier stages of its own core, but takes vectors that sum up whole tiles from there. Where that cannot be
+done the function stays whole and says why: it then runs on the CPU only.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from pypto_jit.lowering.memory_order import order_problem
 from pypto_jit.lowering.passes.blocks import PARALLEL
 from pypto_jit.lowering.slices import Insertion, Program, Slice, SliceWriter
 from pypto_jit.lowering.stages import CannotStageError, Stages
+from pypto_jit.lowering.summaries import find_summaries
 from pypto_jit.lowering.tree import Body, Node, functions
 from pypto_jit.lowering.workspaces import (
+    Handover,
     Workspace,
     add_arguments,
     make_workspace,
@@ -36,7 +38,7 @@ class _Part:
 
     stage: int
     cut: Slice
-    insertions: dict[Node, Insertion] = field(default_factory=dict)
+    insertions: dict[Node, list[Insertion]] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -130,13 +132,16 @@ class _Split:
         self._stages = Stages(program, lowering)
         self._extents = ValidExtents(program, lowering.types)
         self._moves = {n.results[0]: n for n in program.nodes if crosses(n, lowering.types, lowering.target)}
+        self._handovers = {value: Handover(n, n.operands[0], value) for value, n in self._moves.items()}
+        for value in find_summaries(program, lowering.types, self._moves):
+            self._handovers[value] = Handover(program.maker[value], value, value)
         self.parts: list[_Part] = []
         handed = self._cut()
         problem = order_problem(program, [(part.stage, part.cut) for part in self.parts], self._stages.of_store)
         if problem is not None:
             raise CannotStageError(problem)
         made = {
-            value: make_workspace(self._moves[value], program, lowering, len(workspaces) + k)
+            value: make_workspace(self._handovers[value], program, lowering, len(workspaces) + k)
             for k, value in enumerate(handed)
         }
         self.handed = [workspace.number for workspace in made.values()]
@@ -158,31 +163,47 @@ class _Split:
 
     def _cut(self) -> list[ir.Value]:
         """Make the parts from the last stage to the first; the values that are handed over."""
-        needs = {value: self._needs(node) for value, node in self._moves.items()}
+        needs = self._needs()
         handed: dict[ir.Value, None] = {}
         for stage in range(self._stages.last, -1, -1):
             stores = [node for node, at in self._stages.of_store.items() if at == stage]
-            sent = [self._moves[v] for v in handed if self._stages.of(v) == stage + 1]
+            sent = [self._handovers[value] for value in handed if self._given_in(value) == stage]
             if not stores and not sent:
                 continue
-            cut = Slice(self._program, {v: n for v, n in needs.items() if self._stages.of(v) <= stage})
-            for node in sent:
-                cut.visit(node)
-                cut.keep((), needed_by_store(node, self._program))
+            cut = Slice(self._program, {v: n for v, n in needs.items() if self._given_in(v) < stage})
+            for handover in sent:
+                cut.visit(handover.node)
+                cut.keep((), needed_by_store(handover, self._program))
             cut.keep(stores)
             self._check_core(cut, stage)
-            handed.update(dict.fromkeys(value for value in self._moves if value in cut.brought))
+            handed.update(dict.fromkeys(value for value in self._handovers if value in cut.brought))
             self.parts.insert(0, _Part(stage, cut))
-        return [value for value in self._moves if value in handed]
+        return [value for value in self._handovers if value in handed]
 
-    def _needs(self, node: Node) -> list[ir.Value]:
-        try:
-            return needed_by_load(node, self._program, self._extents.of(node.results[0]))
-        except UnknownExtentError:
-            where = f" at line {node.span.line}" if node.span is not None else ""
-            raise CannotStageError(
-                f"the valid shape of the tile that goes to the other core{where} changes from turn to turn of a loop"
-            ) from None
+    def _given_in(self, value: ir.Value) -> int:
+        """The stage that leaves a tile for later ones."""
+        return self._stages.of(value) - (value in self._moves)
+
+    def _needs(self) -> dict[ir.Value, list[ir.Value]]:
+        """What bringing in each tile needs that may be handed over.
+
+        Raises:
+            CannotStageError: the extents of one that goes to the other core are not known.
+        """
+        needs: dict[ir.Value, list[ir.Value]] = {}
+        for value, handover in self._handovers.items():
+            try:
+                needs[value] = needed_by_load(handover.node, self._program, self._extents.of(value))
+            except UnknownExtentError:
+                if value not in self._moves:
+                    continue
+                span = handover.node.span
+                where = f" at line {span.line}" if span is not None else ""
+                raise CannotStageError(
+                    f"the valid shape of the tile that goes to the other core{where} changes from turn to turn of a "
+                    "loop"
+                ) from None
+        return needs
 
     def _check_core(self, cut: Slice, stage: int) -> None:
         core = VECTOR if stage % 2 else CUBE
@@ -194,9 +215,9 @@ class _Split:
     def _connect(self, made: dict[ir.Value, Workspace]) -> None:
         for part in self.parts:
             for value, workspace in made.items():
-                node = self._moves[value]
+                handover = self._handovers[value]
+                insertions = part.insertions.setdefault(handover.node, [])
                 if value in part.cut.brought:
-                    extents = self._extents.of(value)
-                    part.insertions[node] = workspace.load(node, self._program, extents)
-                elif self._stages.of(value) == part.stage + 1:
-                    part.insertions[node] = workspace.store(node, self._program)
+                    insertions.append(workspace.load(handover, self._program, self._extents.of(value)))
+                elif self._given_in(value) == part.stage:
+                    insertions.append(workspace.store(handover, self._program))

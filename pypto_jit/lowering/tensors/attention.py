@@ -26,9 +26,7 @@ from pypto_jit.targets import FRACTAL_EDGE, Space, Target
 
 Maker = Callable[[ir.Value], Node | None]
 # Queries and keys of a piece of the scores, the first that fits on chip.
-_PIECES = ((64, 128), (32, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
-# Tiles of scores that live at once besides those that computing the scores needs: the weights.
-_LIVE = 1
+_PIECES = ((64, 192), (64, 128), (32, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
 # A row of scores that are all -inf so far must not make its weights NaN.
 _LOWEST = -3.4028234663852886e38
 
@@ -132,7 +130,8 @@ def choose_scores(softmax: Softmax, layout: Layout, types: TypeTable, target: Ta
     if not group or layout.axes[-1] is None:
         return None
     turned_axis(layout, group)
-    live = live_tiles(layout) + _LIVE
+    # The weights take the place of the scores.
+    live = live_tiles(layout)
     sizes = [kind.dtype.bytes for kind in kinds]
     for most_rows, most_keys in _PIECES:
         m, n = (min(most, whole_fractals(extent)) for most, extent in ((most_rows, rows), (most_keys, keys)))
@@ -222,8 +221,7 @@ class AttentionKernel:
             writer.store(block.only(), destination, *place)
             return
         whole = keys // step * step
-        state = block.first()
-        with writer.loop(step, whole, step, state) as loop:
+        with writer.loop(0, whole, step, block.start()) as loop:
             loop.yielded = block.following(loop.carried, Place(loop.index, step))
         state = loop.results
         if whole < keys:
@@ -256,25 +254,30 @@ class _Block:
         weights = self._weights(scores, self._largest(scores))
         return self._weighted(writer.operator("row_expand_div", weights, writer.operator("row_sum", weights)), keys)
 
-    def first(self) -> list[ir.Value]:
-        """The state after the first piece."""
-        writer, keys = self._writer, Place(0, self._kernel.tiling.columns)
-        scores = self._scores(keys)
-        largest = self._largest(scores)
-        weights = self._weights(scores, largest)
-        return [largest, writer.operator("row_sum", weights), self._summed(weights, keys)]
+    def start(self) -> list[ir.Value]:
+        """The state before the first piece."""
+        return [self._full(_LOWEST, 1), self._full(0.0, 1), self._full(0.0, self._kernel.width)]
 
     def following(self, state: Sequence[ir.Value], keys: Place) -> list[ir.Value]:
         """The state after another piece."""
         writer = self._writer
         before, total, summed = state
         scores = self._scores(keys)
-        largest = writer.operator("maximum", before, self._largest(scores))
+        largest = writer.operator("maximum", before, writer.operator("row_max", scores))
+        # What is done to whole tiles follows each other, so that it becomes one loop on the CPU.
         weights = self._weights(scores, largest)
+        added = writer.operator("row_sum", weights)
+        product = writer.operator("move", self._weighted(weights, keys), space=Space.VEC)
         fade = writer.operator("exp", writer.operator("sub", before, largest))
-        total = writer.operator("add", writer.operator("mul", total, fade), writer.operator("row_sum", weights))
-        summed = writer.operator("row_expand_mul", summed, fade)
-        return [largest, total, writer.operator("add", summed, self._summed(weights, keys))]
+        total = writer.operator("add", writer.operator("mul", total, fade), added)
+        summed = writer.operator("add", writer.operator("row_expand_mul", summed, fade), product)
+        return [largest, total, summed]
+
+    def _full(self, number: float, columns: int) -> ir.Value:
+        """A tile of a number for each query."""
+        writer, rows = self._writer, self._kernel.tiling.rows
+        tile = writer.operator("full", writer.number(number, FP32), shape=(rows, columns), dtype=FP32)
+        return writer.limited(tile, (self.queries.extent, columns))
 
     def _scores(self, keys: Place) -> ir.Value:
         kernel, writer = self._kernel, self._writer
@@ -295,9 +298,6 @@ class _Block:
 
     def _weights(self, scores: ir.Value, largest: ir.Value) -> ir.Value:
         return self._writer.operator("exp", self._writer.operator("row_expand_sub", scores, largest))
-
-    def _summed(self, weights: ir.Value, keys: Place) -> ir.Value:
-        return self._writer.operator("move", self._weighted(weights, keys), space=Space.VEC)
 
     def _weighted(self, weights: ir.Value, keys: Place) -> ir.Value:
         """The sum of the values of a piece, weighted, in the accumulator."""

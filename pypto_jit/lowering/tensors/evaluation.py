@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.rows.families import EXPANSION_OF, WITH_SCALAR
-from pypto_jit.dialects.types import DYNAMIC, TileType
+from pypto_jit.dialects.types import TileType
 from pypto_jit.dtypes import FP16, FP32, DType
 from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.tensors.extents import index_of
@@ -215,7 +215,7 @@ class Evaluation:
         form = self.form(term.axes)
         dtype = computing_dtype(term.type.dtype)
         tile = self._writer.operator("full", term.node.operands[0], shape=self._shape(form), dtype=dtype)
-        return self._limited(tile, self._extents(form))
+        return self._writer.limited(tile, self._extents(form))
 
     def _reduce(self, term: Term) -> ir.Value:
         assert term.node is not None
@@ -280,7 +280,7 @@ class Evaluation:
     def _full(self, scalar: ir.Value, whole: Form, dtype: DType) -> ir.Value:
         """A tile of one number, along rows."""
         tile = self._writer.operator("full", scalar, shape=self._shape(whole), dtype=dtype)
-        return along_rows(self._writer, self._limited(tile, self._extents(whole)))
+        return along_rows(self._writer, self._writer.limited(tile, self._extents(whole)))
 
     def _chosen(self, bits: Bits, values: list[ir.Value], whole: Form, dtype: DType) -> ir.Value:
         writer = self._writer
@@ -322,7 +322,7 @@ class Evaluation:
             # The machine only has the operator of two tiles.
             kind = writer.tile(tile)
             full = writer.operator("full", scalar, shape=kind.shape, dtype=kind.dtype)
-            operands[scalars[0]] = self._limited(full, self._extents(self._form_of(tile)))
+            operands[scalars[0]] = self._writer.limited(full, self._extents(self._form_of(tile)))
         left, right = operands
         forms = [self._form_of(tile) for tile in operands]
         whole = forms[0] | forms[1]
@@ -378,20 +378,10 @@ class Evaluation:
     def _blank(self, shape: tuple[int, int], extents: tuple[Index, Index], dtype: DType) -> ir.Value:
         """A tile whose contents do not matter."""
         blank = self._writer.emitter.value("pypto.create_tile", (), TileType(shape, dtype, Space.VEC, shape))
-        return self._limited(blank, extents)
+        return self._writer.limited(blank, extents)
 
     def zeros(self, tile: ir.Value, dtype: DType) -> ir.Value:
         """Zeros in the form of another tile."""
         writer, form = self._writer, self._form_of(tile)
         filled = writer.operator("full", writer.number(0, dtype), shape=writer.tile(tile).shape, dtype=dtype)
-        return self._limited(filled, self._extents(form))
-
-    def _limited(self, tile: ir.Value, extents: tuple[Index, Index]) -> ir.Value:
-        """A tile of which only so much is valid."""
-        kind = self._writer.tile(tile)
-        if extents == kind.valid:
-            return tile
-        valid = tuple(extent if isinstance(extent, int) else DYNAMIC for extent in extents)
-        operands = [tile, *(self._writer.value(extent) for extent in extents)]
-        result = TileType(kind.shape, kind.dtype, Space.VEC, valid)
-        return self._writer.emitter.value("pypto.set_validshape", operands, result)
+        return self._writer.limited(filled, self._extents(form))

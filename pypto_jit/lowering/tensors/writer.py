@@ -181,6 +181,15 @@ class TileWriter:
             attributes["box"] = ir.DenseI64ArrayAttr.get(box)
         self.emitter.emit("pypto.store", [tile, tensor, *(self.value(index) for index in offsets)], (), attributes)
 
+    def limited(self, tile: ir.Value, extents: tuple[Index, Index]) -> ir.Value:
+        """A tile of which only so much is valid."""
+        kind = self.tile(tile)
+        if extents == kind.valid:
+            return tile
+        valid = tuple(extent if isinstance(extent, int) else DYNAMIC for extent in extents)
+        operands = [tile, *(self.value(extent) for extent in extents)]
+        return self.emitter.value("pypto.set_validshape", operands, TileType(kind.shape, kind.dtype, Space.VEC, valid))
+
     def drop(self, tensor: ir.Value, axes: Sequence[int | None]) -> ir.Value:
         """The view of a tensor without the dimensions that run along no axis, which have extent 1."""
         kind = self.types.tensor(tensor)

@@ -157,3 +157,29 @@ def test_a_load_is_not_done_after_a_store_to_what_may_be_its_memory(text):
     assert "'p1' is loaded" in reason
     assert "stored to 'p2'" in reason
     assert "may be the same memory" in reason
+
+
+def test_a_later_stage_takes_vectors_that_sum_up_tiles_from_its_core(text):
+    scores = text.operator("matmul", load(text), load(text))
+    largest = text.operator("row_max", scores)
+    product = text.operator("matmul", text.operator("row_expand_sub", scores, largest), load(text))
+    text.store(text.operator("row_expand_mul", product, largest), tensor(text), [0, 0])
+    *_, last = parts(staged(text))
+    assert last == ["load", "load", "row_expand_mul", "store"]
+
+
+def test_what_a_loop_sums_up_is_handed_over_behind_it(text):
+    first = text.operator("row_max", text.operator("matmul", load(text), load(text)))
+    with text.loop(48, 16, [first]) as loop:
+        scores = text.operator("matmul", load(text, tensor(text, 48), loop.index), load(text))
+        loop.yields = [text.operator("maximum", loop.carried[0], text.operator("row_max", scores))]
+    product = text.operator("matmul", text.operator("row_expand", load(text), loop.results[0]), load(text))
+    text.store(text.operator("row_expand_mul", product, loop.results[0]), tensor(text), [0, 0])
+    *_, last = parts(staged(text))
+    assert last == ["load", "load", "row_expand_mul", "store"]
+
+
+def test_slots_are_whole_cache_lines(text):
+    product = text.operator("matmul", load(text), text.load(tensor(text), [0, 0], (16, 5)))
+    text.store(text.operator("relu", product), tensor(text, 16, 5), [0, 0])
+    assert "!pypto.tensor<[16, 5], f32, [5, 1]> {pypto.workspace}" in staged(text)
