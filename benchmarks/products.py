@@ -25,6 +25,12 @@ def product(a, b, out):
 
 
 @pypto.jit
+def transposed_product(a, b, out):
+    """As torch's linear layers keep their weights."""
+    out[:] = pl.matmul(a, b, b_trans=True)
+
+
+@pypto.jit
 def linear(x, w, b, out):
     """A product with what follows it."""
     out[:] = pl.gelu(x @ w + b)
@@ -81,9 +87,17 @@ def _products() -> Iterator[Case]:
             lambda a=a, b=b, out=out: product(a, b, out),
             lambda a=a, b=b, out=out: torch._int_mm(a, b, out=out),
         )
-    x, w = torch.randn(1, 4096), torch.randn(4096, 4096)
-    out = torch.empty(1, 4096)
-    yield "1 x 4096 x 4096 float32", 1.0, lambda: product(x, w, out), lambda: torch.matmul(x, w, out=out)
+    for dtype in (torch.float32, torch.bfloat16):
+        x, w, out = (torch.randn(shape).to(dtype) for shape in ((1, 4096), (4096, 4096), (1, 4096)))
+        name = f"1 x 4096 x 4096 {str(dtype).removeprefix('torch.')}"
+        yield name, 1.0, lambda x=x, w=w, o=out: product(x, w, o), lambda x=x, w=w, o=out: torch.matmul(x, w, out=o)
+        turned = w.T.contiguous()
+        yield (
+            "    transposed",
+            1.0,
+            lambda x=x, w=turned, o=out: transposed_product(x, w, o),
+            lambda x=x, w=turned: functional.linear(x, w),
+        )
     for size in (256, 1024):
         x, w, b, out = torch.randn(size, size), torch.randn(size, size), torch.randn(size), torch.empty(size, size)
         yield (

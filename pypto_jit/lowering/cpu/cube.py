@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from pypto_jit._mlir import ir
 from pypto_jit.dtypes import INT8
 from pypto_jit.lowering.cpu.cube_tiles import emit_pack_left, emit_pack_right, emit_tile_product, has_tiles
 from pypto_jit.lowering.cpu.emitter import Extent
@@ -10,6 +13,7 @@ from pypto_jit.lowering.cpu.matmul import CubeBuffer, emit_matmul, minimum
 from pypto_jit.lowering.cpu.packing import Source, emit_move_to_left, emit_move_to_right
 from pypto_jit.lowering.cpu.planes import box_plane
 from pypto_jit.lowering.cpu.program import Box, Instruction, Tile
+from pypto_jit.lowering.cpu.row_products import emit_row_product
 from pypto_jit.lowering.cpu.staging import is_transposed
 from pypto_jit.lowering.cpu.transfer import box_address, check_box, copy_elements, tile_area
 from pypto_jit.targets import Space
@@ -25,28 +29,72 @@ def emit_move(frame: Frame, instruction: Instruction) -> None:
     copy_elements(frame, tile_area(frame, source), tile_area(frame, result), rows, columns)
 
 
-def emit_staged_move(frame: Frame, instruction: Instruction, load: Instruction) -> None:
+def emit_staged_move(frame: Frame, instruction: Instruction, load: Instruction, *, as_rows: bool = False) -> None:
     """A move into Left or Right that reads the box of a load itself (`staging.find_staging`).
 
     The load's bounds are checked here; nothing moves where the check fails.
+
+    Args:
+        frame: the function.
+        instruction: the move.
+        load: of what it moves.
+        as_rows: whether Left takes rows of float32 even where tile registers multiply its dtype.
     """
+    _from_box(frame, instruction, load, lambda source: _emit_move(frame, instruction, source, as_rows=as_rows))
+
+
+def _from_box(frame: Frame, move: Instruction, load: Instruction, emit: Callable[[Source], None]) -> None:
+    """Emit what reads the box of a load as a move sees it, once the box is known to lie within its tensor."""
     box = load.operands["partition"]
     assert isinstance(box, Box)
     condition = check_box(frame, load, box, load.result)
-    transposed = is_transposed(load.result, instruction.tile("src"))
-    source = _box_source(frame, box, load.result, transposed=transposed)
-    if condition is None:
-        _emit_move(frame, instruction, source)
-    else:
-        frame.e.when(condition, lambda: _emit_move(frame, instruction, source))
-
-
-def _box_source(frame: Frame, box: Box, tile: Tile, *, transposed: bool) -> Source:
-    plane = box_plane(box, tile)
+    plane = box_plane(box, load.result)
     assert plane is not None
     rows, columns = frame.number(plane.row_stride), frame.number(plane.column_stride)
-    strides = (columns, rows) if transposed else (rows, columns)
-    return Source(box_address(frame, box), box.view.dtype, strides, padded=False)
+    strides = (columns, rows) if is_transposed(load.result, move.tile("src")) else (rows, columns)
+    source = Source(box_address(frame, box), box.view.dtype, strides, padded=False)
+    if condition is None:
+        emit(source)
+    else:
+        frame.e.when(condition, lambda: emit(source))
+
+
+def emit_rows_to_left(frame: Frame, instruction: Instruction, load: Instruction | None) -> None:
+    """A move into the Left of a product of few rows, which takes rows of float32 (`streams.find_streams`).
+
+    Args:
+        frame: the function.
+        instruction: the move.
+        load: of what it moves, where it reads global memory itself.
+    """
+    if load is None:
+        source = instruction.tile("src")
+        given = Source(frame.address(source), source.dtype, source.strides, padded=True)
+        _emit_move(frame, instruction, given, as_rows=True)
+    else:
+        emit_staged_move(frame, instruction, load, as_rows=True)
+
+
+def emit_streamed_product(frame: Frame, instruction: Instruction, load: Instruction, move: Instruction) -> None:
+    """A product of few rows that reads the box of a load as its right operand.
+
+    The load's bounds are checked here; nothing is multiplied where the check fails.
+
+    Args:
+        frame: the function.
+        instruction: the product.
+        load, move: those of its right operand.
+    """
+    extents, bias = _begin(frame, instruction)
+    left, acc = _buffer(frame, instruction.tile("lhs")), _buffer(frame, instruction.result)
+    rows, *rest = extents
+    assert isinstance(rows, int)
+    accumulate = instruction.row.rule == "matmul_acc"
+
+    def emit(source: Source) -> None:
+        emit_row_product(frame.e, left, source, acc, (rows, rest[0], rest[1]), accumulate=accumulate, bias=bias)
+
+    _from_box(frame, move, load, emit)
 
 
 def emit_part(frame: Frame, instruction: Instruction, offset: Extent) -> None:
@@ -57,15 +105,15 @@ def emit_part(frame: Frame, instruction: Instruction, offset: Extent) -> None:
     _pack(frame, result, source, (rows, columns))
 
 
-def _emit_move(frame: Frame, instruction: Instruction, source: Source) -> None:
+def _emit_move(frame: Frame, instruction: Instruction, source: Source, *, as_rows: bool = False) -> None:
     tile, result = instruction.tile("src"), instruction.result
     if tile.type.shape != result.type.shape:
         source = Source(source.address, source.dtype, source.strides, padded=False)
-    _pack(frame, result, source, _extents(frame, instruction))
+    _pack(frame, result, source, _extents(frame, instruction), as_rows=as_rows)
 
 
-def _pack(frame: Frame, result: Tile, source: Source, extents: tuple[Extent, Extent]) -> None:
-    if has_tiles(frame.e.cpu, result.type.dtype):
+def _pack(frame: Frame, result: Tile, source: Source, extents: tuple[Extent, Extent], *, as_rows: bool = False) -> None:
+    if has_tiles(frame.e.cpu, result.type.dtype) and not as_rows:
         emit = emit_pack_left if result.space is Space.LEFT else emit_pack_right
     else:
         emit = emit_move_to_left if result.space is Space.LEFT else emit_move_to_right
@@ -89,21 +137,27 @@ def _bounded(frame: Frame, extent: Extent, limit: int) -> Extent:
 
 def emit_product(frame: Frame, instruction: Instruction) -> None:
     """A matrix product, added to an accumulator or a row of biases where the instruction has one."""
+    extents, bias = _begin(frame, instruction)
+    tiles = instruction.tile("lhs"), instruction.tile("rhs"), instruction.result
+    left, right, acc = (_buffer(frame, tile) for tile in tiles)
+    dtype, accumulate = tiles[0].type.dtype, instruction.row.rule == "matmul_acc"
+    if has_tiles(frame.e.cpu, dtype):
+        emit_tile_product(frame.e, left, right, acc, extents, dtype, accumulate=accumulate, bias=bias)
+    else:
+        integer = dtype == INT8
+        emit_matmul(frame.e, left, right, acc, extents, integer=integer, accumulate=accumulate, bias=bias)
+
+
+def _begin(frame: Frame, instruction: Instruction) -> tuple[tuple[Extent, Extent, Extent], ir.Value | None]:
+    """The valid extents of a product, whose accumulator is where its result will be, and the address of its biases."""
     lhs, rhs, result = instruction.tile("lhs"), instruction.tile("rhs"), instruction.result
     m = _within(frame, lhs.valid[0], result.valid[0], result.type.shape[0])
     n = _within(frame, rhs.valid[1], result.valid[1], result.type.shape[1])
     k = _within(frame, lhs.valid[1], rhs.valid[0], min(lhs.type.shape[1], rhs.type.shape[0]))
-    accumulate = instruction.row.rule == "matmul_acc"
-    if accumulate and frame.program.position(instruction.tile("acc")) != frame.program.position(result):
+    rule = instruction.row.rule
+    if rule == "matmul_acc" and frame.program.position(instruction.tile("acc")) != frame.program.position(result):
         copy_elements(frame, tile_area(frame, instruction.tile("acc")), tile_area(frame, result), m, n)
-    bias = frame.address(instruction.tile("bias")) if instruction.row.rule == "matmul_bias" else None
-    buffers = _buffer(frame, lhs), _buffer(frame, rhs), _buffer(frame, result)
-    dtype = lhs.type.dtype
-    if has_tiles(frame.e.cpu, dtype):
-        emit_tile_product(frame.e, *buffers, (m, k, n), dtype, accumulate=accumulate, bias=bias)
-    else:
-        integer = dtype == INT8
-        emit_matmul(frame.e, *buffers, (m, k, n), integer=integer, accumulate=accumulate, bias=bias)
+    return (m, k, n), frame.address(instruction.tile("bias")) if rule == "matmul_bias" else None
 
 
 def _within(frame: Frame, extent: Extent, other: Extent, limit: int) -> Extent:

@@ -102,11 +102,11 @@ class _Packing:
         unit = _depth(self.source.dtype)
         step: Callable[[ir.Value, ir.Value], None]
         if _is_one(self.source.strides[1]):
-            _for(e, 0, lines, _SIDE, lambda line: _for(e, 0, depth, unit, lambda k: self._along(line, k)))
+            e.each(0, lines, _SIDE, lambda line: e.each(0, depth, unit, lambda k: self._along(line, k)))
             return
         step = self._beside if _is_one(self.source.strides[0]) else self._scattered
         # Whole rows of memory are read before the next ones.
-        _for(e, 0, depth, unit, lambda k: _for(e, 0, lines, _SIDE, lambda line: step(line, k)))
+        e.each(0, depth, unit, lambda k: e.each(0, lines, _SIDE, lambda line: step(line, k)))
 
     def _goal(self, line: ir.Value, k: ir.Value) -> ir.Value:
         e, unit = self.e, _depth(self.source.dtype)
@@ -195,7 +195,7 @@ class _Packing:
             e.store(loaded, e.address(goal, place))
 
         inner = minimum(e, e.sub(depth, k), _depth(dtype))
-        _for(e, 0, stop, 1, lambda a: _for(e, 0, inner, 1, lambda b: one(a, b)))
+        e.each(0, stop, 1, lambda a: e.each(0, inner, 1, lambda b: one(a, b)))
 
 
 def emit_tile_product(
@@ -304,7 +304,7 @@ class _Product:
             for r, c in squares:
                 _assembly(e, f"{name} %tmm{6 + c}, %tmm{4 + r}, %tmm{2 * r + c}", [])
 
-        _for(e, 0, self.extents[1], unit, step)
+        e.each(0, self.extents[1], unit, step)
 
 
 def _by_two(e: Emitter, extent: Extent, emit: Callable[[ir.Value, int], None]) -> None:
@@ -315,8 +315,8 @@ def _by_two(e: Emitter, extent: Extent, emit: Callable[[ir.Value, int], None]) -
 
     # Two blocks are begun wherever more than one of them holds valid places.
     twos = e.round_down(e.add(extent, _SIDE - 1), 2 * _SIDE)
-    _for(e, 0, twos, 2 * _SIDE, pair)
-    _for(e, twos, extent, 2 * _SIDE, lambda at: emit(at, 1))
+    e.each(0, twos, 2 * _SIDE, pair)
+    e.each(twos, extent, 2 * _SIDE, lambda at: emit(at, 1))
 
 
 def _allow(e: Emitter) -> None:
@@ -370,11 +370,3 @@ def _assembly(e: Emitter, text: str, operands: Sequence[ir.Value], clobbers: str
 
 def _is_one(stride: Extent) -> bool:
     return isinstance(stride, int) and stride == 1
-
-
-def _for(e: Emitter, start: Extent, stop: Extent, step: int, body: Callable[[ir.Value], None]) -> None:
-    def run(index: ir.Value, _: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
-        body(index)
-        return ()
-
-    e.loop(start, stop, step, [], run)

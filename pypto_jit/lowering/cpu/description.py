@@ -25,6 +25,11 @@ class CpuDescription:
     tiles: bool = False
 
     @property
+    def registers(self) -> int:
+        """Vector registers: 32 where they have 64 bytes (AVX-512); of others 16 are counted on."""
+        return 32 if self.vector_bytes == 64 else 16
+
+    @property
     def lanes(self) -> int:
         """Elements of one vector of 32-bit floats: the number of lanes every tile loop works in."""
         return self.vector_bytes // 4

@@ -326,6 +326,17 @@ class Emitter:
             ir.Operation.create("scf.yield", operands=list(results))
         return list(operation.results)
 
+    def each(self, lower: Extent, upper: Extent, step: int, body: Callable[[ir.Value], None]) -> None:
+        """A `loop` without carried values; nothing where it is known not to run."""
+        if isinstance(lower, int) and isinstance(upper, int) and lower >= upper:
+            return
+
+        def run(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            body(index)
+            return carried
+
+        self.loop(lower, upper, step, [], run)
+
     def until(self, first: ir.Value, body: Callable[[ir.Value], tuple[ir.Value, ir.Value]]) -> None:
         """Repeat: ``body(value)`` gives the next value, and whether that was the last time."""
         operation: Any = ir.Operation.create("scf.while", results=[first.type], operands=[first], regions=2)

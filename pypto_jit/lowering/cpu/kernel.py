@@ -27,6 +27,7 @@ from pypto_jit.lowering.cpu.reduce import emit_column_reduction
 from pypto_jit.lowering.cpu.schedule import longest_group
 from pypto_jit.lowering.cpu.single import ELEMENT_NAMES, emit_element
 from pypto_jit.lowering.cpu.staging import Staging, find_staging
+from pypto_jit.lowering.cpu.streams import Streams, find_streams
 from pypto_jit.lowering.cpu.transfer import emit_transfer
 from pypto_jit.lowering.cpu.within import check_offset, drop_certain
 from pypto_jit.lowering.cpu.work import estimate, estimate_block
@@ -80,6 +81,21 @@ class CpuModule:
     checks: tuple[Check, ...]
 
 
+@dataclass(frozen=True)
+class _Direct:
+    """Which instructions read global memory where others would hand it to them, and those others."""
+
+    staging: Staging
+    streams: Streams
+    skipped: set[Instruction]
+
+    @staticmethod
+    def of(program: Program) -> _Direct:
+        staging = find_staging(program)
+        streams = find_streams(program, staging)
+        return _Direct(staging, streams, staging.skipped.union(streams.products.values()))
+
+
 def lower_to_cpu(module: ir.Module, cpu: CpuDescription) -> CpuModule:
     """Lower a planned ``pto`` module, in place, to func, scf, arith, vector and llvm operations.
 
@@ -121,7 +137,7 @@ def _lower_function(function: ir.Operation, types: TypeTable, cpu: CpuDescriptio
     for op, *box in program.checked:
         with ir.InsertionPoint(op):
             check_offset(frame, op, *box)
-    _lower_block(frame, program.body, live_after(program.body), find_staging(program))
+    _lower_block(frame, program.body, live_after(program.body), _Direct.of(program))
     frame.finish()
     for op in reversed(program.handles):
         for result, argument in ((program.block_index, index), (program.block_count, count)):
@@ -131,14 +147,14 @@ def _lower_function(function: ir.Operation, types: TypeTable, cpu: CpuDescriptio
     _finish(function, emitter, given, program.arena, work)
 
 
-def _lower_block(frame: Frame, block: Block, live: dict[Instruction, Live], staging: Staging) -> None:
-    items = [item for item in block.items if item not in staging.skipped]
+def _lower_block(frame: Frame, block: Block, live: dict[Instruction, Live], direct: _Direct) -> None:
+    items = [item for item in block.items if item not in direct.skipped]
     position = 0
     while position < len(items):
         item = items[position]
         if not isinstance(item, Instruction):
             for inner in item.blocks:
-                _lower_block(frame, inner, live, staging)
+                _lower_block(frame, inner, live, direct)
             position += 1
             continue
         run = [item]
@@ -153,13 +169,13 @@ def _lower_block(frame: Frame, block: Block, live: dict[Instruction, Live], stag
         else:
             with ir.InsertionPoint(item.op):
                 check_agreement(frame, item)
-                _emit_alone(frame, item, staging)
+                _emit_alone(frame, item, direct)
         for done in run:
             # What gives a value goes when everything that refers to it is emitted.
             if not done.op.results:
                 done.op.erase()
         position += len(run)
-    for skipped in staging.skipped.intersection(block.items):
+    for skipped in direct.skipped.intersection(block.items):
         skipped.op.erase()
 
 
@@ -173,9 +189,17 @@ def _run(items: list[Instruction | Nested]) -> list[Instruction]:
     return found
 
 
-def _emit_alone(frame: Frame, instruction: Instruction, staging: Staging) -> None:
-    if instruction in staging.sources:
-        cube.emit_staged_move(frame, instruction, staging.sources[instruction])
+def _emit_alone(frame: Frame, instruction: Instruction, direct: _Direct) -> None:
+    sources, products = direct.staging.sources, direct.streams.products
+    if instruction in products:
+        move = products[instruction]
+        cube.emit_streamed_product(frame, instruction, sources[move], move)
+        return
+    if instruction in direct.streams.lefts:
+        cube.emit_rows_to_left(frame, instruction, sources.get(instruction))
+        return
+    if instruction in sources:
+        cube.emit_staged_move(frame, instruction, sources[instruction])
         return
     emit = ALONE.get(instruction.row.name)
     if emit is None:

@@ -21,7 +21,7 @@ from pypto_jit.lowering.cpu.description import CpuDescription
 from pypto_jit.lowering.cpu.emitter import Emitter, Extent
 from pypto_jit.lowering.cpu.outline import call_shared
 
-_EXACT_PRODUCTS = 1024
+EXACT_PRODUCTS = 1024
 _F32 = 4
 
 
@@ -37,12 +37,10 @@ class Blocking:
 def blocking_for(cpu: CpuDescription) -> Blocking:
     """The block for a processor.
 
-    There are 32 registers of 64 bytes (AVX-512), else 16 are counted on. Three quarters of them hold Acc, three more a
-    row of Right, and the rest a broadcast of Left: 8 or 4 rows of 3 vectors, which need fewer loads than fused
-    multiply-adds. The rows divide a fractal's 16.
+    Three quarters of its registers hold Acc, three more a row of Right, and the rest a broadcast of Left: 8 or 4 rows
+    of 3 vectors, which need fewer loads than fused multiply-adds. The rows divide a fractal's 16.
     """
-    registers = 32 if cpu.vector_bytes == 64 else 16
-    return Blocking(registers // 4, 3, cpu.lanes)
+    return Blocking(cpu.registers // 4, 3, cpu.lanes)
 
 
 @dataclass(frozen=True)
@@ -169,17 +167,17 @@ def _emit_product(
     if rows <= 0:
         return
     product = _Product(e, blocking, rows, left, right, acc, integer)
-    if not integer or left.columns <= _EXACT_PRODUCTS:
+    if not integer or left.columns <= EXACT_PRODUCTS:
         product.emit(m, 0, k, n, initial)
         return
-    product.emit(m, 0, minimum(e, k, _EXACT_PRODUCTS), n, initial)
+    product.emit(m, 0, minimum(e, k, EXACT_PRODUCTS), n, initial)
 
     def chunk(first: ir.Value, _: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
-        depth = minimum(e, e.sub(k, first), _EXACT_PRODUCTS)
+        depth = minimum(e, e.sub(k, first), EXACT_PRODUCTS)
         product.emit(m, first, depth, n, _Initial(acc.address, acc.columns))
         return ()
 
-    e.loop(_EXACT_PRODUCTS, k, _EXACT_PRODUCTS, [], chunk)
+    e.loop(EXACT_PRODUCTS, k, EXACT_PRODUCTS, [], chunk)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ row-major float32 matrix and every panel of Right is one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pypto_jit._mlir import ir
@@ -102,7 +102,7 @@ def _move_left(e: Emitter, source: Source, left: CubeBuffer, extents: tuple[Exte
         target = e.address(left.address, e.mul(row, left.columns * _F32))
         _Line(e, source, source.at(e, row, 0), target).copy(columns)
 
-    _for(e, 0, rows, 1, copy)
+    e.each(0, rows, 1, copy)
 
 
 def _move_right(e: Emitter, source: Source, right: CubeBuffer, extents: tuple[Extent, Extent]) -> None:
@@ -127,12 +127,12 @@ def _move_right(e: Emitter, source: Source, right: CubeBuffer, extents: tuple[Ex
                 start = e.address(first, e.mul(column, source.dtype.bytes))
                 return _Line(e, source, start, e.address(row_target, e.mul(column, right.rows * _F32)))
 
-            _for(e, run.start, whole, width, lambda column, line=line, width=width: line(column).copy(width))
+            e.each(run.start, whole, width, lambda column, line=line, width=width: line(column).copy(width))
             if not source.padded:
-                _for(e, whole, stop, width, lambda column, line=line: line(column).copy(e.sub(columns, column)))
+                e.each(whole, stop, width, lambda column, line=line: line(column).copy(e.sub(columns, column)))
 
     # Row by row across all panels: global memory is read in the order it lies in.
-    _for(e, 0, rows, 1, copy_row)
+    e.each(0, rows, 1, copy_row)
 
 
 def _move_panels_across(
@@ -146,7 +146,7 @@ def _move_panels_across(
         target = e.address(right.address, e.mul(e.mul(column, right.rows), _F32))
         _move_across(e, replace(source, address=source.at(e, 0, column)), target, width, (rows, inside))
 
-    _for(e, run.start, minimum(e, run.stop, columns), width, panel)
+    e.each(run.start, minimum(e, run.stop, columns), width, panel)
 
 
 def _is_one(stride: Extent) -> bool:
@@ -158,18 +158,6 @@ def _whole(e: Emitter, count: Extent, unit: int) -> Extent:
     if isinstance(count, int):
         return max(0, count) // unit * unit
     return e.mul(e.same("arith.divsi", count, e.constant(unit, "i64")), unit)
-
-
-def _for(e: Emitter, start: Extent, stop: Extent, step: int, body: Callable[[ir.Value], None]) -> None:
-    """A loop without carried values; nothing where it is known not to run."""
-    if isinstance(start, int) and isinstance(stop, int) and start >= stop:
-        return
-
-    def run(index: ir.Value, _: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
-        body(index)
-        return ()
-
-    e.loop(start, stop, step, [], run)
 
 
 @dataclass(frozen=True)
@@ -194,9 +182,9 @@ class _Line:
         if isinstance(vectors, int) and vectors == at_once * lanes:
             self._vectors(0, at_once)
         else:
-            _for(e, 0, vectors, at_once * lanes, lambda offset: self._vectors(offset, at_once))
+            e.each(0, vectors, at_once * lanes, lambda offset: self._vectors(offset, at_once))
         if not self.source.padded:
-            _for(e, vectors, count, 1, self._scalar)
+            e.each(vectors, count, 1, self._scalar)
 
     def _vectors(self, offset: Extent, count: int) -> None:
         e, dtype = self.e, self.source.dtype
@@ -238,7 +226,7 @@ def _move_across(e: Emitter, source: Source, target: ir.Value, stride: int, exte
             loaded = e.load(source.at(e, row, column), stored(dtype))
             e.store(to_float32(e, loaded, dtype), to(row, column))
 
-        _for(e, first, rows, 1, lambda row: _for(e, 0, columns, 1, lambda column: element(row, column)))
+        e.each(first, rows, 1, lambda row: e.each(0, columns, 1, lambda column: element(row, column)))
 
     if not _is_one(source.strides[0]):
         elements(0)
@@ -254,7 +242,7 @@ def _move_across(e: Emitter, source: Source, target: ir.Value, stride: int, exte
         name = f"transpose_{dtype.mlir}_{'tile' if source.padded else 'memory'}"
         call_shared(e, name, arguments, lambda inner, given: _transpose(inner, source, given))
 
-    _for(e, 0, columns, lanes, lambda column: _for(e, 0, whole, lanes, lambda row: block(row, column)))
+    e.each(0, columns, lanes, lambda column: e.each(0, whole, lanes, lambda row: block(row, column)))
     if not source.padded:
         elements(whole)
 

@@ -51,7 +51,7 @@ def find_staging(program: Program) -> Staging:
             elif _fills_mat(item) and writers[item.result.buffer] == [item]:
                 moves = readers.get(item.result.buffer, [])
                 same = all(_same_matrix(item.result, move) for move in moves)
-                if same and moves and _undisturbed(moves, block.items[number + 1 :]):
+                if same and moves and undisturbed(moves, block.items[number + 1 :]):
                     found.skipped.add(item)
                     found.sources.update((move, item) for move in moves)
 
@@ -85,7 +85,7 @@ def _same_matrix(tile: Tile, move: Instruction) -> bool:
     return source.type.shape == shape and source.valid == valid
 
 
-def _undisturbed(moves: list[Instruction], following: list[Instruction | Nested]) -> bool:
+def undisturbed(moves: list[Instruction], following: list[Instruction | Nested]) -> bool:
     """Whether the moves are among the following items themselves, with no store before the last of them."""
     left = set(moves)
     for item in following:

@@ -10,6 +10,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.types import TensorType
 from pypto_jit.dtypes import BF16, FP16, FP32, DType
 from pypto_jit.lowering.attributes import STAGES, number, text
+from pypto_jit.lowering.layouts import cube_edge, round_up
 from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
 from pypto_jit.lowering.tensors.extents import Extents, estimated, index_of
 from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, Term
@@ -31,6 +32,10 @@ from pypto_jit.targets import FRACTAL_EDGE, Space, Target
 _BLOCKS = ((128, 256), (128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
 # Pieces of K that are on chip at a time.
 _STAGES = 2
+# Bytes of a piece along K; where few rows meet columns that lie side by side.
+_PIECE, _LONGEST_RUN = 256, 4096
+# So few rows have one of these widths where that leaves several blocks.
+_FEW_ROWS, _WIDE, _SEVERAL_BLOCKS = 4, (1024, 512), 8
 # Tiles of the result in a block, where they are small because much follows the product.
 _STACKS = (4, 2)
 
@@ -121,12 +126,12 @@ class ProductKernel:
         follows = not self._is_all(layout)
         live = live_tiles(layout) if follows else 0
         whole_rows = bool(layout.of_kind("reduce"))
-        for most_rows, most_columns in _BLOCKS:
+        for most_rows, most_columns, piece in self._shapes(target):
             rows, columns = _fitting(self._rows, most_rows), _fitting(self._columns, most_columns)
             if whole_rows:
                 columns = whole_fractals(self._columns)
             elements = rows * columns * ELEMENT_BYTES
-            depth = 256 // size
+            depth = piece // size
             while depth > FRACTAL_EDGE and not self._fits(rows, columns, depth, size, target):
                 depth //= 2
             on_chip = live * elements <= target.capacity[Space.VEC] * FILL
@@ -136,6 +141,23 @@ class ProductKernel:
                 rows, columns = min(rows, self._rows), min(columns, self._columns)
                 return min(depth, self._depth), Tiling(group, rows, rows, columns, live)
         raise CannotFuseError(self._term.value)
+
+    def _shapes(self, target: Target) -> list[tuple[int, int, int]]:
+        """Most rows and columns of a block and most bytes of a piece along K, what is wanted most first."""
+        right, rows = self._operands[1], self._sides[-3]
+        usual = [(*block, _PIECE) for block in _BLOCKS]
+        if not isinstance(rows, int) or rows > _FEW_ROWS or self._layout.of_kind("reduce"):
+            return usual
+        # Few rows take as long as the right operand takes to be read, in runs as long as there is room for.
+        if right.turned:
+            dtype, room = right.kind.dtype, target.capacity[Space.RIGHT]
+            edge = cube_edge(dtype, Space.RIGHT)
+            run = min(_LONGEST_RUN, room // edge, round_up(self._depth, edge) * dtype.bytes)
+            columns = room // run // edge * edge
+            return [(FRACTAL_EDGE, min(columns, _BLOCKS[0][1]), run), *usual]
+        columns = prod(map(estimated, self._sides[:-3])) * self._columns
+        wide = [columns_of for columns_of in _WIDE if columns >= columns_of * _SEVERAL_BLOCKS]
+        return [*((FRACTAL_EDGE, columns_of, _PIECE) for columns_of in wide), *usual]
 
     def _choose_stack(self, target: Target) -> int:
         """What follows the product keeps its tiles small; the accumulator has room for more of them."""

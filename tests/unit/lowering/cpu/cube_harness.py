@@ -14,9 +14,10 @@ from pypto_jit.dtypes import DType
 from pypto_jit.lowering.cpu.codegen import emit_object
 from pypto_jit.lowering.cpu.cube_tiles import emit_pack_left, emit_pack_right, emit_tile_product, has_tiles
 from pypto_jit.lowering.cpu.description import CpuDescription, host_cpu
-from pypto_jit.lowering.cpu.emitter import Emitter
+from pypto_jit.lowering.cpu.emitter import Emitter, Extent
 from pypto_jit.lowering.cpu.matmul import CubeBuffer, emit_matmul
 from pypto_jit.lowering.cpu.packing import Source, emit_move_to_left, emit_move_to_right
+from pypto_jit.lowering.cpu.row_products import emit_row_product
 
 _PAGE = mmap.PAGESIZE
 
@@ -83,7 +84,11 @@ def compile_function(build: Build, cpu: CpuDescription, pointers: int, indices: 
 
 @dataclass
 class Product:
-    """A matrix product under test; physical extents follow from the largest valid ones."""
+    """A matrix product under test; physical extents follow from the largest valid ones.
+
+    Attributes:
+        streamed: whether the right operand is read where it lies; the rows of the left one are known then.
+    """
 
     cpu: CpuDescription
     dtype: DType
@@ -92,6 +97,7 @@ class Product:
     dynamic: bool = False
     column_major: tuple[bool, bool] = (False, False)
     padded: bool = True
+    streamed: bool = False
     function: Callable[..., None] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -119,6 +125,9 @@ class Product:
         rows, depth, columns = self.physical
         left_buffer, right_buffer = CubeBuffer(left, rows, depth), CubeBuffer(right, depth, columns)
         sources = [Source(x, self.dtype, self._strides(side), self.padded) for side, x in enumerate((a, b))]
+        if self.streamed:
+            self._emit_streamed(e, sources, left_buffer, CubeBuffer(acc, *self.result[:2]), bias, (k, n))
+            return
         tiles = has_tiles(self.cpu, self.dtype)
         (emit_pack_left if tiles else emit_move_to_left)(e, sources[0], left_buffer, (m, k))
         (emit_pack_right if tiles else emit_move_to_right)(e, sources[1], right_buffer, (k, n))
@@ -129,6 +138,20 @@ class Product:
         else:
             integer = self.dtype.kind == "int"
             emit_matmul(e, *buffers, (m, k, n), integer=integer, accumulate=accumulate, bias=row)
+
+    def _emit_streamed(
+        self,
+        e: Emitter,
+        sources: list[Source],
+        left: CubeBuffer,
+        acc: CubeBuffer,
+        bias: ir.Value,
+        inner: tuple[Extent, Extent],
+    ) -> None:
+        m, (k, n) = self.shape[0], inner
+        emit_move_to_left(e, sources[0], left, (m, k))
+        accumulate, row = self.start == "acc", bias if self.start == "bias" else None
+        emit_row_product(e, left, sources[1], acc, (m, k, n), accumulate=accumulate, bias=row)
 
     def _place(self, matrix: np.ndarray, side: int) -> np.ndarray:
         """The matrix in memory; what lies around its valid region is poison."""
