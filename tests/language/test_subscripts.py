@@ -201,3 +201,18 @@ def test_a_tile_is_not_written_backwards():
     with pytest.raises(TraceError) as caught:
         pypto.jit(kernel)(torch.zeros(4, 8), torch.zeros(4, 8))
     assert caught.value.message == "a tile is not written backwards"
+
+
+@pypto.jit
+def backwards(x: pl.Tensor):
+    return x[..., ::-1]
+
+
+@pytest.mark.parametrize("platform", ["a2a3sim", "a5sim"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.int32, torch.int64], ids=str)
+def test_rows_backwards_of_any_dtype(dtype, platform):
+    for shape in ((5, 97), (2, 9, 7), (33, 1)):
+        x = torch.randint(-99, 99, shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+        found = backwards(x, config=pypto.RunConfig(platform=platform))
+        assert torch.equal(found, x.flip(-1))
+        assert torch.equal(backwards.interpret(x), x.flip(-1))

@@ -147,12 +147,16 @@ class Evaluation:
         if form.rows and not form.columns and last in self._tiling.group:
             line = writer.load(tensor, offsets, extents, (1, rows), (1, valid[0]))
             return writer.operator("reshape", self._converted(line, term), shape=(rows, 1))
-        if form.rows and not form.columns:
+        if self._is_column(form):
             return self._column(term, tensor, offsets, extents)
         tile = writer.load(tensor, offsets, extents, (rows, columns), valid)
         # What is only copied is not computed with.
         copied = term is self._layout.root and form == self.form(self._layout.axes)
         return tile if copied else self._converted(tile, term)
+
+    def _is_column(self, form: Form) -> bool:
+        """Whether a tile has one column. An axis that is read backwards is taken element by element."""
+        return form.rows and (not form.columns or self._layout.column in self._layout.flipped)
 
     def _column(self, term: Term, tensor: ir.Value, offsets: list[Index], extents: list[Index]) -> ir.Value:
         """An ``[N, 1]`` tile from memory where its elements need not lie next to each other."""
@@ -195,7 +199,7 @@ class Evaluation:
             tile = self.spread(as_number(writer, tile), self.whole(axes))
         kind, dtype = writer.tile(tile), writer.types.tensor(tensor).dtype
         last = axes[-1] if axes else None
-        column = form.rows and not form.columns and self._tiling.rows != 1 and last not in self._tiling.group
+        column = self._is_column(form) and self._tiling.rows != 1 and last not in self._tiling.group
         expanded = BY_NAME["row_expand"].dtypes[writer.target.name]
         if column and dtype not in expanded and kind.space is Space.VEC:
             # As the first of each row's elements, which are converted where the machine spreads them.

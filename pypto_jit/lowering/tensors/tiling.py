@@ -127,7 +127,9 @@ def choose(layout: Layout, target: Target, whole_rows: bool) -> Tiling | None:
         if whole * 2 > wanted or not all(_extends(term, (axis, *group), layout.column) for term in _placed(layout)):
             break
         group = (axis, *group)
-    if not group:
+    backwards = layout.column in layout.flipped
+    if not group or (backwards and not all(target.casts.get(term.type.dtype) for term in _placed(layout))):
+        # Elements that lie apart are brought together by way of a conversion; without one they come one by one.
         return Tiling((), 1, 1, columns, live)
     inner = prod(extents[axis] for axis in group[1:])
     extent = max(1, extents[group[0]])
