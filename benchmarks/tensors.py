@@ -47,6 +47,12 @@ def column_sums(x, out):
 
 
 @pypto.jit
+def column_maxima(x, out):
+    """Along columns."""
+    out[:] = x.max(0)
+
+
+@pypto.jit
 def transpose(x, out):
     """Rows become columns."""
     out[:] = x.T * 2.0
@@ -108,6 +114,7 @@ def cases() -> Iterator[Case]:
             ),
             "row sums": (lambda x=x, o=vector: row_sums(x, o), lambda x=x: x.sum(-1)),
             "column sums": (lambda x=x, o=vector: column_sums(x, o), lambda x=x: x.sum(0)),
+            "column maxima": (lambda x=x, o=vector: column_maxima(x, o), lambda x=x: x.amax(0)),
             "argmax of rows": (lambda x=x, o=places: argmax(x, o), lambda x=x: x.argmax(-1)),
             "cumsum of rows": (lambda x=x, o=out: cumsum(x, o), lambda x=x: x.cumsum(-1)),
             "softmax of any extents": (lambda x=x, o=out: dynamic_softmax(x, o), lambda x=x: x.softmax(-1)),

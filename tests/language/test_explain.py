@@ -170,3 +170,13 @@ def test_tiles_that_share_their_columns_are_one_block():
     assert kernel.blocks == (1024 // (stack * rows)) * (1024 // columns)
     assert kernel.read == kernel.blocks * (stack * rows + columns) * 256 * 4
     assert kernel.on_chip[Space.MAT] == 2 * (stack * rows + columns) * depth * 4
+
+
+def test_sums_of_columns_are_shared_out():
+    @pypto.jit
+    def kernel(x: pl.Tensor):
+        return x.sum(0)
+
+    for columns, width in ((256, 256), (4096, 512), (65536, 8192)):
+        (found,) = kernel.explain(torch.empty(64, columns)).kernels
+        assert (found.tile[1], found.blocks) == (width, columns // width)

@@ -163,6 +163,7 @@ CASES = {
         1e-5,
     ),
     "sum of rows": (_sum_of_rows, lambda x: x.sum(0), (_random(300, 21),), 1e-5),
+    "sum of long rows": (_sum_of_rows, lambda x: x.sum(0), (_random(70, 2500),), 1e-5),
     "sum": (_sum, lambda x: x.sum(), (_random(40, 90),), 1e-5),
     "extremes": (_extremes, lambda x: x.amax((0, 2), keepdim=True) + x.min(), (_random(5, 7, 80),), 0),
     "mean": (_mean, lambda x: x.mean(-1), (_random(3, 4, 50),), 1e-6),

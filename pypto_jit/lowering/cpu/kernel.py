@@ -23,7 +23,7 @@ from pypto_jit.lowering.cpu.positions import emit_column_position, emit_row_posi
 from pypto_jit.lowering.cpu.predicates import emit_compare, emit_select
 from pypto_jit.lowering.cpu.program import Block, Instruction, Nested, Program
 from pypto_jit.lowering.cpu.ranges import Ranges
-from pypto_jit.lowering.cpu.reduce import emit_column_reduction
+from pypto_jit.lowering.cpu.reduce import emit_column_reduction, emit_streamed_reduction
 from pypto_jit.lowering.cpu.schedule import longest_group
 from pypto_jit.lowering.cpu.single import ELEMENT_NAMES, emit_element
 from pypto_jit.lowering.cpu.staging import Staging, find_staging
@@ -93,7 +93,7 @@ class _Direct:
     def of(program: Program) -> _Direct:
         staging = find_staging(program)
         streams = find_streams(program, staging)
-        return _Direct(staging, streams, staging.skipped.union(streams.products.values()))
+        return _Direct(staging, streams, staging.skipped | streams.skipped)
 
 
 def lower_to_cpu(module: ir.Module, cpu: CpuDescription) -> CpuModule:
@@ -194,6 +194,9 @@ def _emit_alone(frame: Frame, instruction: Instruction, direct: _Direct) -> None
     if instruction in products:
         move = products[instruction]
         cube.emit_streamed_product(frame, instruction, sources[move], move)
+        return
+    if instruction in direct.streams.reductions:
+        emit_streamed_reduction(frame, instruction, direct.streams.reductions[instruction])
         return
     if instruction in direct.streams.lefts:
         cube.emit_rows_to_left(frame, instruction, sources.get(instruction))

@@ -28,12 +28,8 @@ class Staging:
     skipped: set[Instruction] = field(default_factory=set)
 
 
-def find_staging(program: Program) -> Staging:
-    """The staging of a function.
-
-    A Mat tile is skipped where one load fills it, and all that read it are moves into Left or Right, later in the
-    load's block and with nothing that may write to global memory between the load and them.
-    """
+def uses(program: Program) -> tuple[dict[int, list[Instruction]], dict[int, list[Instruction]]]:
+    """Of each buffer the instructions that read it, and those that write it."""
     readers: dict[int, list[Instruction]] = {}
     writers: dict[int, list[Instruction]] = {}
     for instruction in program.body.instructions():
@@ -41,6 +37,16 @@ def find_staging(program: Program) -> Staging:
             readers.setdefault(buffer, []).append(instruction)
         for buffer in instruction.writes:
             writers.setdefault(buffer, []).append(instruction)
+    return readers, writers
+
+
+def find_staging(program: Program) -> Staging:
+    """The staging of a function.
+
+    A Mat tile is skipped where one load fills it, and all that read it are moves into Left or Right, later in the
+    load's block and with nothing that may write to global memory between the load and them.
+    """
+    readers, writers = uses(program)
     found = Staging()
 
     def visit(block: Block) -> None:

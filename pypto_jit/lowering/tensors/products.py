@@ -18,6 +18,7 @@ from pypto_jit.lowering.tensors.tiling import (
     ELEMENT_BYTES,
     ENOUGH_BLOCKS,
     FILL,
+    SEVERAL_BLOCKS,
     Tiling,
     live_tiles,
     turned_axis,
@@ -34,8 +35,8 @@ _BLOCKS = ((128, 256), (128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16,
 _STAGES = 2
 # Bytes of a piece along K; where few rows meet columns that lie side by side.
 _PIECE, _LONGEST_RUN = 256, 4096
-# So few rows have one of these widths where that leaves several blocks.
-_FEW_ROWS, _WIDE, _SEVERAL_BLOCKS = 4, (1024, 512), 8
+# So few rows have one of these widths where that leaves enough blocks.
+_FEW_ROWS, _WIDE = 4, (1024, 512)
 # Tiles of the result in a block, where they are small because much follows the product.
 _STACKS = (4, 2)
 
@@ -156,7 +157,7 @@ class ProductKernel:
             columns = room // run // edge * edge
             return [(FRACTAL_EDGE, min(columns, _BLOCKS[0][1]), run), *usual]
         columns = prod(map(estimated, self._sides[:-3])) * self._columns
-        wide = [columns_of for columns_of in _WIDE if columns >= columns_of * _SEVERAL_BLOCKS]
+        wide = [columns_of for columns_of in _WIDE if columns >= columns_of * SEVERAL_BLOCKS]
         return [*((FRACTAL_EDGE, columns_of, _PIECE) for columns_of in wide), *usual]
 
     def _choose_stack(self, target: Target) -> int:

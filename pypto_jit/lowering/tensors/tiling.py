@@ -20,6 +20,8 @@ CACHED_ELEMENTS = 8192
 FILL = 0.85
 # Blocks that spread evenly over any number of cores that a call is likely to have.
 ENOUGH_BLOCKS = 16
+# Where a block does nothing but read, memory wants long runs, and several blocks are enough: each is long.
+SEVERAL_BLOCKS, SHORTEST_RUN = 8, 256
 # Columns of a tile of rows of any length: some rows are short, and long ones are taken in pieces.
 UNKNOWN_COLUMNS = 512
 # Columns of a tile that is turned: as many rows make a tile that reads and writes whole cache lines.
@@ -115,6 +117,9 @@ def choose(layout: Layout, target: Target, whole_rows: bool) -> Tiling | None:
         columns = min(columns, TURNED_EDGE)
     elif not whole_rows and columns > CACHED_ELEMENTS:
         columns = UNKNOWN_COLUMNS if unknown else CACHED_ELEMENTS
+    if layout.reduced and layout.column is not None and layout.column not in layout.reduced:
+        outer = prod(extents[axis] for axis in layout.rows if axis not in layout.reduced)
+        columns = _shared_out(columns, outer)
     if layout.column in layout.flipped:
         columns = 1
     if padded(columns) > most:
@@ -160,6 +165,14 @@ def turned_axis(layout: Layout, group: tuple[int, ...] | None = None) -> int | N
             raise CannotFuseError(term.seen_as[-1])
         found = axes[-1]
     return found if group is None else None
+
+
+def _shared_out(columns: int, outer: int) -> int:
+    """Columns of a block that walks down the rows: long runs of memory, but enough for several cores."""
+    run = columns
+    while run > SHORTEST_RUN and outer * columns < run * SEVERAL_BLOCKS:
+        run = max(SHORTEST_RUN, run // 2 // 64 * 64)
+    return run
 
 
 def _even(extent: int, size: int) -> int:

@@ -149,3 +149,71 @@ def test_few_rows_do_without_tile_registers(rows, expected):
         lower(module, A2A3)
         lower_to_cpu(module, replace(host_cpu(), vector_bytes=64, tiles=True))
         assert ("tileload" in str(module)) == expected
+
+
+def reductions(build: Kernels) -> int:
+    """How many reductions along columns of a kernel read global memory themselves."""
+    text = ModuleText()
+    build(text)
+    with borrowed_context() as context:
+        module = ir.Module.parse(str(text), context)
+        lower(module, A2A3)
+        (function,) = functions(module.operation)
+        program = Program(function, type_table(context))
+        return len(find_streams(program, find_staging(program)).reductions)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("sum", np.sum), ("max", np.max), ("min", np.min)])
+def test_reductions_along_columns_read_global_memory(name, expected):
+    def build(text: ModuleText) -> None:
+        x, out = text.tensor((40, 50), FP32), text.tensor((2, 37), FP32)
+        with text.loop(2) as loop:
+            top = text.arith("muli", loop.index, text.constant(20))
+            tile = text.load(x, [top, 9], [20, 37])
+            text.store(text.operator(f"col_{name}", tile), out, [loop.index, 0])
+
+    assert reductions(build) == 1
+    x, out = integers(40, 50), np.zeros((2, 37), np.float32)
+    assert run(build, x, out) == 0
+    np.testing.assert_array_equal(out, expected(x[:, 9:46].reshape(2, 20, 37), axis=1))
+
+
+def test_a_tile_that_others_read_is_loaded():
+    def build(text: ModuleText) -> None:
+        x, out = text.tensor((8, 16), FP32), text.tensor((2, 16), FP32)
+        tile = text.load(x, [0, 0], [8, 16])
+        text.store(text.operator("col_sum", tile), out, [0, 0])
+        text.store(text.operator("col_max", tile), out, [1, 0])
+
+    assert reductions(build) == 0
+    x, out = integers(8, 16), np.zeros((2, 16), np.float32)
+    assert run(build, x, out) == 0
+    np.testing.assert_array_equal(out, [x.sum(0), x.max(0)])
+
+
+def test_a_store_between_a_load_and_its_reduction_keeps_what_was_loaded():
+    def build(text: ModuleText) -> None:
+        x, y = text.tensor((8, 16), FP32), text.tensor((8, 16), FP32)
+        tile, other = text.load(x, [0, 0], [8, 16]), text.load(y, [0, 0], [8, 16])
+        text.store(other, x, [0, 0])
+        text.store(text.operator("col_sum", tile), y, [0, 0])
+
+    assert reductions(build) == 0
+    x, y = integers(8, 16), np.ones((8, 16), np.float32)
+    expected = x.sum(0)
+    assert run(build, x, y) == 0
+    np.testing.assert_array_equal(y[0], expected)
+    np.testing.assert_array_equal(x, np.ones((8, 16)))
+
+
+def test_a_box_of_a_reduction_outside_of_its_tensor_is_reported():
+    def build(text: ModuleText) -> None:
+        x, out = text.tensor((24, 16), FP32), text.tensor((2, 16), FP32)
+        with text.loop(2) as loop:
+            top = text.arith("muli", loop.index, text.constant(16))
+            text.store(text.operator("col_sum", text.load(x, [top, 0], [16, 16])), out, [loop.index, 0])
+
+    assert reductions(build) == 1
+    x, out = integers(24, 16), np.zeros((2, 16), np.float32)
+    assert run(build, x, out) != 0
+    np.testing.assert_array_equal(out[0], x[:16].sum(0))
