@@ -119,7 +119,7 @@ def choose(layout: Layout, target: Target, whole_rows: bool) -> Tiling | None:
         columns = UNKNOWN_COLUMNS if unknown else CACHED_ELEMENTS
     if layout.reduced and layout.column is not None and layout.column not in layout.reduced:
         outer = prod(extents[axis] for axis in layout.rows if axis not in layout.reduced)
-        columns = _shared_out(columns, outer)
+        columns = _shared_out(columns, outer * extents[layout.column])
     if layout.column in layout.flipped:
         columns = 1
     if padded(columns) > most:
@@ -167,12 +167,11 @@ def turned_axis(layout: Layout, group: tuple[int, ...] | None = None) -> int | N
     return found if group is None else None
 
 
-def _shared_out(columns: int, outer: int) -> int:
-    """Columns of a block that walks down the rows: long runs of memory, but enough for several cores."""
-    run = columns
-    while run > SHORTEST_RUN and outer * columns < run * SEVERAL_BLOCKS:
-        run = max(SHORTEST_RUN, run // 2 // 64 * 64)
-    return run
+def _shared_out(columns: int, total: int) -> int:
+    """Columns of a block that walks down the rows: not above those given, and few enough of all for several blocks."""
+    while columns > SHORTEST_RUN and total < columns * SEVERAL_BLOCKS:
+        columns = max(SHORTEST_RUN, columns // 2 // 64 * 64)
+    return columns
 
 
 def _even(extent: int, size: int) -> int:
