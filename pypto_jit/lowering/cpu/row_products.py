@@ -111,6 +111,9 @@ class _RowProduct:
         places = [(self._left_at(row, e.add(k, i)), row, i) for row in range(rows) for i in range(count)]
         factors = {(row, i): e.splat(e.load(place, "f32"), e.lanes) for place, row, i in places}
         tops = [self.right.at(e, e.add(k, i), 0) for i in range(count)]
+        for i in range(count, 2 * count):
+            # Rows lie pages apart, so hardware does not see them coming.
+            e.prefetch(self.right.at(e, e.add(k, i), 0))
 
         def at(column: Extent, mask: ir.Value | None = None) -> None:
             offset = e.mul(column, self.right.dtype.bytes)
