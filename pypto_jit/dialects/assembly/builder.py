@@ -40,6 +40,8 @@ class Builder(Cursor):
         self._kinds: dict[str, AssemblyType] = {}
         self._scopes: list[dict[str, ir.Value]] = []
         self._pragmas = pragmas(text)
+        # Operations that made what has become a constant.
+        self.replaced: list[ir.Operation] = []
         self._location_aliases = dict(_LOCATION_ALIAS.findall(text))
 
     # Names.

@@ -85,3 +85,5 @@ HOST = "pypto.host"
 CALLED = "pypto.kernel"
 # Facts about a function that need not hold any more once its text is edited.
 UNPRINTED = ("pypto.staged", "pypto.handed")
+# On an operation that the CPU executes and the machine does not: why.
+REFUSED = "pypto.refused"

@@ -11,6 +11,7 @@ from pypto_jit.dialects.assembly import forms
 from pypto_jit.dialects.assembly.buffers import number_buffers
 from pypto_jit.dialects.assembly.builder import MLIR_ERRORS, Builder
 from pypto_jit.dialects.assembly.cursor import Token
+from pypto_jit.dialects.assembly.infinite import erase_unused
 from pypto_jit.dialects.assembly.statements import last_operation, read_statements
 from pypto_jit.dialects.locations import ASSEMBLY_SUFFIX, span_of
 from pypto_jit.errors import AssemblyError
@@ -120,6 +121,9 @@ def _read_function(builder: Builder, body: ir.Block, names: set[str]) -> None:
             builder.define(token, token.text, value)
         builder.expect("{")
         read_statements(builder, block, function)
+        for operation in dict.fromkeys(builder.replaced):
+            erase_unused(operation)
+        builder.replaced.clear()
         end = builder.expect("}")
     if last_operation(block) != forms.RETURN:
         raise builder.error("the function does not end with return", end.start, end.end, found="}", expected="return")

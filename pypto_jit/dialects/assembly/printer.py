@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from functools import cache, lru_cache
 from pathlib import PurePath
+from typing import NoReturn
 
 from pypto_jit._mlir import ir
 from pypto_jit.dialects.assembly import forms
 from pypto_jit.dialects.assembly.elements import named_operands, spell_element
+from pypto_jit.dialects.assembly.infinite import is_infinite, spell_infinite
 from pypto_jit.dialects.assembly.names import Names, argument_hint, constant_name, hint_of
 from pypto_jit.dialects.assembly.spelling import spell_type
 from pypto_jit.dialects.locations import ASSEMBLY_SUFFIX, file_location, span_of
@@ -122,13 +124,7 @@ class _FunctionPrinter:
     def lines(self) -> list[str]:
         function = self._function
         if "pypto.mixed" in function.attributes:
-            raise AssemblyError(
-                f"the kernel {_text(function, 'sym_name')} cannot be written as PTO assembly: "
-                "its cube and vector work cannot be separated",
-                span=span_of(function.location),
-                found=_text(function, "pypto.mixed"),
-                hint="it runs on the CPU",
-            )
+            self._refuse("its cube and vector work cannot be separated", function, _text(function, "pypto.mixed"))
         blocks = list(function.regions[0].blocks)
         if len(blocks) != 1:
             raise _cannot(function, f"a function of {len(blocks)} blocks")
@@ -139,6 +135,14 @@ class _FunctionPrinter:
         self._depth = 1
         self._line("}", function)
         return self._lines
+
+    def _refuse(self, why: str, operation: ir.Operation, found: str | None = None) -> NoReturn:
+        raise AssemblyError(
+            f"the kernel {_text(self._function, 'sym_name')} cannot be written as PTO assembly: {why}",
+            span=span_of(operation.location),
+            found=found,
+            hint="it runs on the CPU",
+        )
 
     def _header(self, block: ir.Block) -> None:
         function = self._function
@@ -169,17 +173,18 @@ class _FunctionPrinter:
         self._lines.extend(f"    {forms.PRAGMA} {pragma}" for pragma in pragmas)
 
     def _collect_constants(self, block: ir.Block) -> None:
-        texts: dict[ir.Value, str] = {}
+        values: dict[ir.Value, ir.Attribute] = {}
         for operation in _walk(block):
             if operation.name == forms.CONSTANT:
-                texts[operation.results[0]] = str(operation.attributes["value"])
+                values[operation.results[0]] = operation.attributes["value"]
                 continue
             if operation.name == "pto.alloc_tile":
                 self._constant(self._address(operation))
             for operand in named_operands(operation):
-                if operand in texts:
-                    name = self._constant(texts[operand])
-                    self._names.alias(operand, name)
+                if operand in values:
+                    value = values[operand]
+                    give = self._infinite if is_infinite(value) else self._constant
+                    self._names.alias(operand, give(str(value)))
 
     def _constant(self, text: str) -> str:
         if text not in self._constants:
@@ -187,6 +192,16 @@ class _FunctionPrinter:
             self._constants[text] = name
             self._lines.append(f"    {name} = {forms.CONSTANT} {text}")
         return self._constants[text]
+
+    def _infinite(self, text: str) -> str:
+        if text not in self._constants:
+            self._constants[text] = spell_infinite(text, self._constant, self._computed)
+        return self._constants[text]
+
+    def _computed(self, hint: str, text: str) -> str:
+        name = "%" + self._names.reserve(hint)
+        self._lines.append(f"    {name} = {text}")
+        return name
 
     # The ends of lines.
 
@@ -216,6 +231,8 @@ class _FunctionPrinter:
         name = operation.name
         if name == forms.CONSTANT:
             return
+        if forms.REFUSED in operation.attributes:
+            self._refuse(_text(operation, forms.REFUSED), operation)
         if name == forms.FOR:
             self._for(operation)
         elif name == forms.WHILE:

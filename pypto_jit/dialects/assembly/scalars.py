@@ -6,6 +6,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.assembly import forms
 from pypto_jit.dialects.assembly.builder import Builder
 from pypto_jit.dialects.assembly.cursor import Token
+from pypto_jit.dialects.assembly.infinite import SEEN_AS, read_infinite
 
 
 def read_scalar(builder: Builder, block: ir.Block, token: Token, start: int, hint: str | None) -> ir.Operation:
@@ -60,6 +61,10 @@ def read_scalar(builder: Builder, block: ir.Block, token: Token, start: int, hin
     elif name in forms.COMPARE:
         result = builder.builtin("i1")
     values = [value for _, value in operands]
+    constant = read_infinite(values[0], result) if name == SEEN_AS else None
+    if constant is not None:
+        builder.replaced.append(values[0].owner.operation)
+        name, values, attributes = forms.CONSTANT, [], {"value": constant}
     return builder.create(name, block, builder.location(start, hint), [result], values, attributes)
 
 
