@@ -21,7 +21,7 @@ HINTS = {
     "PH-STRIDE": ("post", "a tensor whose strides are read at run time"),
     "PH-SERIAL": ("post", "no loop of independent blocks"),
     "PH-CHECK": ("post", "a box that is checked at run time"),
-    "PH-MIXED": ("post", "cube and vector work that cannot be told apart"),
+    "PH-MIXED": ("post", "cube and vector work that cannot be told apart, or what only the CPU does"),
 }
 
 

@@ -71,6 +71,12 @@ class Target:
         inserts_fp32: whether a part of an FP32 Mat tile can be written from Acc; else only of an FP16 or BF16 one.
         wide_masks: whether the mask of two tiles is a buffer of their physical shape (ptoas v0.57, ``tcmp``), although
             only its first bits are written.
+        turns_blocks: whether a transpose writes whole blocks to its scratch (pto-isa, ``TTrans.hpp``); else it leaves
+            the scratch alone.
+        part_alignment: bytes that the columns of a part of a Vec tile are moved by a multiple of (pto-isa,
+            ``TExtract.hpp``, ``TInsert.hpp``).
+        longest_stride: elements from row to row that a load into Mat steps over at most; None for any number (pto-isa,
+            ``TLoad.hpp``).
         cube_cores, vector_cores: cores of one device.
     """
 
@@ -86,6 +92,9 @@ class Target:
     integer_comparisons: frozenset[str]
     inserts_fp32: bool
     wide_masks: bool
+    turns_blocks: bool
+    part_alignment: int
+    longest_stride: int | None
     cube_cores: int
     vector_cores: int
 
@@ -151,6 +160,9 @@ A2A3 = Target(
     integer_comparisons=frozenset({"eq"}),
     inserts_fp32=False,
     wide_masks=False,
+    turns_blocks=True,
+    part_alignment=ROW_ALIGNMENT,
+    longest_stride=65535,
     cube_cores=24,
     vector_cores=48,
 )
@@ -183,6 +195,9 @@ A5 = Target(
     integer_comparisons=frozenset({"eq", "ne", "lt", "le", "gt", "ge"}),
     inserts_fp32=True,
     wide_masks=True,
+    turns_blocks=False,
+    part_alignment=1,
+    longest_stride=None,
     cube_cores=36,
     vector_cores=72,
 )

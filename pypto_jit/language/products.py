@@ -101,14 +101,15 @@ def _check_product(dtype: DType) -> None:
 
 
 def _untransposed(tensor: Tensor, turned: bool) -> tuple[Tensor, bool]:
-    """What a tensor is the transpose of, where it is one: the cube takes it so."""
-    found = current("pl.matmul").permutation(tensor)
-    if found is None:
-        return tensor, turned
-    base, dims = found
-    rank = len(dims)
+    """What a tensor is the transpose of, if of one: the cube takes it so. What has no rows in memory is copied."""
+    rank = type_of(tensor).rank
     swapped = (*range(rank - 2), rank - 1, rank - 2)
-    return (base, not turned) if dims == swapped else (tensor, turned)
+    found = current("pl.matmul").permutation(tensor)
+    if found is not None and found[1] == swapped:
+        tensor, turned = found[0], not turned
+    kind = type_of(tensor)
+    has_rows = kind.strides[-1] <= 1 or kind.shape[-1] == 1
+    return (tensor if has_rows else rearrange(tensor, range(rank))), turned
 
 
 def _turned(kind: TensorType, turn: bool) -> TensorType:

@@ -189,6 +189,11 @@ class Buffers:
         other = _MOVED_AS.get(ref.type.dtype)
         return ref if other is None else self.view(ref, replace(ref.type, dtype=other), ref.extents)
 
+    def move_part(self, name: str, source: TileRef, place: tuple[ir.Value, ir.Value], goal: TileRef) -> None:
+        """Emit the move of a part of a tile, ``textract`` or ``tinsert``, which starts at a row and a column."""
+        handles = [self.as_floats(ref).handle for ref in (source, goal)]
+        self._emitter.emit(f"pto.{name}", (handles[0], *place, handles[1]))
+
     def _root(self, value: ir.Value) -> ir.Value:
         found = self._roots.get(value, value)
         return self._root(found) if found != value else value

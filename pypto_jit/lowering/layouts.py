@@ -77,6 +77,19 @@ def _turned(buffer: TileBufType, layout: Layout) -> TileBufType:
     return TileBufType(buffer.space, buffer.dtype, (columns, rows), (valid_columns, valid_rows), layout)
 
 
+def transpose_scratch(source: TileBufType, goal: TileBufType, target: Target) -> TileBufType:
+    """What a transpose within Vec needs besides its operands: the blocks that it turns, or a place that is not used.
+
+    A block is 16 rows, of single bytes 32, of 32 bytes; the transpose has that many columns. Rows of another length
+    than whole blocks are not turned by blocks.
+    """
+    unit, edge = ROW_ALIGNMENT // source.dtype.bytes, ROW_ALIGNMENT if source.dtype.bytes == 1 else FRACTAL_EDGE
+    shape = (1, unit)
+    if target.turns_blocks and goal.shape[1] % edge == 0:
+        shape = (round_up(source.shape[1], unit), round_up(source.shape[0], edge))
+    return TileBufType(Space.VEC, source.dtype, shape, shape, ROW_MAJOR)
+
+
 def lies_consecutively(buffer: TileBufType, columns: int) -> bool:
     """Whether the elements of a Vec tile of so many columns follow each other in row-major order without gaps."""
     return buffer.is_column_vector or buffer.shape[0] == 1 or buffer.shape[1] == columns

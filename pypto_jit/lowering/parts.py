@@ -10,24 +10,39 @@ from pypto_jit.dialects.operators import PAD_VALUES
 from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.buffers import Buffers, Extents, TileRef
+from pypto_jit.lowering.divisors import divisor
 from pypto_jit.lowering.emitter import Emitter
-from pypto_jit.lowering.tree import Node
+from pypto_jit.lowering.transposes import Transposes
+from pypto_jit.lowering.tree import Node, constant
+from pypto_jit.targets import Space, Target
 
 Define = Callable[[Node], TileRef]
 ExtentsOf = Callable[[Node], Extents]
+# Row and column.
+Place = tuple[ir.Value, ir.Value]
 
 
 class Parts:
     """The operations on valid regions and on parts of tiles of one function.
 
     Args:
-        emitter, buffers: of the function.
+        emitter, buffers, transposes: of the function.
+        target: the machine.
         value: the new value of an old one.
     """
 
-    def __init__(self, emitter: Emitter, buffers: Buffers, value: Callable[[ir.Value], ir.Value]) -> None:
+    def __init__(
+        self,
+        emitter: Emitter,
+        buffers: Buffers,
+        transposes: Transposes,
+        target: Target,
+        value: Callable[[ir.Value], ir.Value],
+    ) -> None:
         self._emitter = emitter
         self._buffers = buffers
+        self._transposes = transposes
+        self._target = target
         self._value = value
 
     def convert(self, node: Node, define: Define, extents: ExtentsOf) -> None:
@@ -43,7 +58,7 @@ class Parts:
         elif node.name == "pypto.fillpad":
             self._fillpad(node, define(node))
         elif node.name == "pypto.extract":
-            self._move("textract", self._buffers.ref(node.operands[0]), node.operands[1:3], define(node))
+            self._extract(node, define(node))
         else:
             self._insert(node, define(node))
 
@@ -63,16 +78,51 @@ class Parts:
         padded = self._buffers.view(goal, replace(goal.type, pad=code), goal.extents)
         self._emitter.emit("pto.tfillpad", (source.handle, padded.handle))
 
+    def _extract(self, node: Node, goal: TileRef) -> None:
+        source, place = self._buffers.ref(node.operands[0]), self._place(node.operands[1:3])
+        if self._moves_at(source, goal, place[1]):
+            self._buffers.move_part("textract", source, place, goal)
+            return
+        whole = self._rows(source, place[0], goal)
+        cut = self._transposes.room(goal)
+        self._buffers.move_part("textract", self._transposes.of(whole), (place[1], self._emitter.index(0)), cut)
+        self._transposes.write(cut, goal)
+
     def _insert(self, node: Node, goal: TileRef) -> None:
         target, source = (self._buffers.ref(v) for v in node.operands[:2])
         if not self._buffers.share(node.operands[0], node.results[0]):
             self._buffers.copy(target, goal)
-        self._move("tinsert", source, node.operands[2:4], goal)
+        place = self._place(node.operands[2:4])
+        if self._moves_at(source, source, place[1]):
+            self._buffers.move_part("tinsert", source, place, goal)
+            return
+        first = self._emitter.index(0)
+        whole = self._rows(goal, place[0], source)
+        turned = self._transposes.of(whole)
+        self._buffers.move_part("tinsert", self._transposes.of(source), (place[1], first), turned)
+        self._transposes.write(turned, whole)
+        if whole is not goal:
+            self._buffers.move_part("tinsert", whole, (place[0], first), goal)
 
-    def _move(self, name: str, source: TileRef, place: list[ir.Value], goal: TileRef) -> None:
-        row, column = (self._value(v) for v in place)
-        handles = [self._buffers.as_floats(ref).handle for ref in (source, goal)]
-        self._emitter.emit(f"pto.{name}", (handles[0], row, column, handles[1]))
+    def _moves_at(self, source: TileRef, part: TileRef, column: ir.Value) -> bool:
+        """Whether the machine moves a part by so many columns: by whole units within Vec, or a single element."""
+        if source.type.space is not Space.VEC or part.type.space is not Space.VEC or part.type.valid == (1, 1):
+            return True
+        return divisor(column) * part.type.dtype.bytes % self._target.part_alignment == 0
+
+    def _rows(self, whole: TileRef, row: ir.Value, part: TileRef) -> TileRef:
+        """The rows of a tile that a part lies in, with all their columns; the tile where these are all of its rows."""
+        rows, columns = part.type.shape[0], whole.type.shape[1]
+        if rows == whole.type.shape[0] and constant(row) == 0:
+            return whole
+        kind = replace(whole.type, shape=(rows, columns), valid=(part.type.valid[0], whole.type.valid[1]))
+        found = self._buffers.allocate(kind, (part.extents[0], whole.extents[1]))
+        self._buffers.move_part("textract", whole, (row, self._emitter.index(0)), found)
+        return found
+
+    def _place(self, values: list[ir.Value]) -> Place:
+        row, column = (self._value(value) for value in values)
+        return row, column
 
 
 PART_OPERATIONS = frozenset({"pypto.set_validshape", "pypto.fillpad", "pypto.extract", "pypto.insert"})

@@ -15,9 +15,13 @@ from pypto_jit.lowering.tree import constant
 Entry = TypeVar("Entry")
 
 
-def turned(entries: Sequence[Entry]) -> list[Entry]:
-    """A number for each dimension, where the last two dimensions swap places."""
-    return [*entries[:-2], entries[-1], entries[-2]]
+# The view of a tensor whose last two dimensions swap places.
+TURNED = "turned"
+
+
+def turned(entries: Sequence[Entry], new: Entry) -> list[Entry]:
+    """An entry for each dimension, where the last two dimensions swap places; a vector's becomes the first of two."""
+    return [*entries, new] if len(entries) == 1 else [*entries[:-2], entries[-1], entries[-2]]
 
 
 class Tensors:
@@ -116,7 +120,7 @@ class Tensors:
 
         Args:
             tensor: one.
-            layout: ``nd``, ``dn`` where columns are what lies consecutively, or ``turned`` for the ``nd`` view of a
+            layout: ``nd``, ``dn`` where columns are what lies consecutively, or `TURNED` for the ``nd`` view of a
                 tensor whose last two dimensions swap places.
         """
         found = self._views.get((tensor, layout))
@@ -126,8 +130,9 @@ class Tensors:
         strides = [self._stride(tensor, axis) for axis in range(kind.rank)]
         extents = [self.extent(tensor, axis) for axis in range(kind.rank)]
         shape = kind.shape
-        if layout == "turned":
-            shape, strides, extents = turned(shape), turned(strides), turned(extents)
+        if layout == TURNED:
+            one = self._emitter.index(1)
+            shape, strides, extents = turned(shape, 1), turned(strides, one), turned(extents, one)
         if layout == "dn" and kind.shape[-1] == 1 and DYNAMIC not in kind.shape:
             # Both strides of an [N, 1] tensor are one; the assembler tells dn from nd by the stride of the last
             # dimension.
@@ -165,8 +170,8 @@ class Tensors:
 
     def box(self, tensor: ir.Value, layout: str, offsets: list[ir.Value], sizes: list[ir.Value]) -> ir.Value:
         """A box of a tensor; its extents as the layout has them (`view`)."""
-        if layout == "turned":
-            offsets, sizes = turned(offsets), turned(sizes)
+        if layout == TURNED:
+            offsets, sizes = turned(offsets, self._emitter.index(0)), turned(sizes, self._emitter.index(1))
         static = [constant(size) for size in sizes]
         shape = tuple(DYNAMIC if number is None else number for number in static)
         kind = PartitionType(shape, self._types.tensor(tensor).dtype)

@@ -175,6 +175,23 @@ def bits(m: ModuleText) -> None:
     m.store(m.operator("xor", tile, m.load(x, [0, 0], (4, 32))), out, [0, 0])
 
 
+def parts(m: ModuleText) -> None:
+    """Parts that start at any column, one of them written at another."""
+    x, out = m.tensor((6, 40), FP32), m.tensor((6, 40), FP32)
+    tile = m.load(x, [0, 0], (6, 40))
+    box = [m.constant(number, "index") for number in (1, 3, 4, 9)]
+    part = m.operator("extract", tile, *box, shape=(4, 9), valid=(4, 9), space=Space.VEC)
+    place = [m.constant(number, "index") for number in (2, 30)]
+    m.store(m.operator("insert", tile, part, *place), out, [0, 0])
+
+
+def infinite(m: ModuleText) -> None:
+    """Constants that C++ has no literals for."""
+    for dtype, kind, bits in ((FP32, "f32", "0xFF800000"), (FP16, "f16", "0x7C00"), (FP32, "f32", "0x7FC00000")):
+        x, out = m.tensor((4, 32), dtype), m.tensor((4, 32), dtype)
+        m.store(m.operator("maximums", m.load(x, [0, 0], (4, 32)), m.constant(bits, kind)), out, [0, 0])
+
+
 KERNELS: dict[str, Write] = {
     "softmax_fp32": softmax(FP32),
     "softmax_fp16": softmax(FP16),
@@ -204,6 +221,8 @@ KERNELS: dict[str, Write] = {
     "sel_of_cast": sel_of_cast,
     "turned": turned,
     "bits": bits,
+    "parts": parts,
+    "infinite": infinite,
 }
 
 

@@ -7,8 +7,9 @@ dtypes, alignments), ``include/pto/common/pto_instr.hpp`` (operands of one type)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import gcd
 
 import pytest
 
@@ -49,9 +50,16 @@ NOT_IN_PLACE = {"tands", "tors", "txor", "txors", "trecip"}
 
 _CONSTANT = re.compile(r"(%\w+) = arith\.constant (-?\d+) : (?:i64|index)")
 _TILE = re.compile(r"(%\w+) = pto\.alloc_tile addr = (%\w+).* : !pto\.tile_buf<([^>]*)>")
-_VIEW = re.compile(r"pto\.make_tensor_view .*shape = \[(.*?)\], strides = \[(.*?)\] \{layout = #pto\.layout<(\w+)>\}")
+_VIEW = re.compile(
+    r"(%\w+) = pto\.make_tensor_view .*shape = \[(.*?)\], strides = \[(.*?)\] \{layout = #pto\.layout<(\w+)>\}"
+)
+_PART = re.compile(r"(%\w+) = pto\.partition_view (%\w+), .*sizes = \[(.*?)\]")
 _WORK = re.compile(r"pto\.(t[a-z_.]+) ins\((.*)\) outs\((.*?)\)(?: \{.*\})?$")
+_OPERAND = re.compile(r"%\w+")
 _BOX = re.compile(r"!pto\.partition_tensor_view<(?:[\d?]+x)*(\w+)>")
+_SUM = re.compile(r"(%\w+) = arith\.(muli|addi|subi|minsi|maxsi) (%\w+), (%\w+) : (?:i64|index)")
+_CAST = re.compile(r"(%\w+) = arith\.index_cast (%\w+) : ")
+_LOOP = re.compile(r"scf\.for (%\w+) = (%\w+) to %\w+ step (%\w+)")
 _FUNCTION = re.compile(r"func\.func @(\w+)\(.*#pto\.kernel_kind<(\w+)>")
 
 
@@ -86,28 +94,45 @@ def _tile(address: int, text: str) -> Tile:
 def faults(text: str, target: str) -> Iterator[str]:
     """What a text asks for that the machine cannot do."""
     constants: dict[str, int] = {}
+    # What index values are multiples of; 0 is one of everything.
+    divisors: dict[str, int] = {}
     tiles: dict[str, Tile] = {}
+    # Layout and strides of views; whether the rows of a box lie far apart.
+    views: dict[str, tuple[str, list[int]]] = {}
+    far: dict[str, bool] = {}
     kind = ""
     for line in text.splitlines():
         body = re.sub(r' loc\(".*?":\d+:\d+\)| // pypto: .*', "", line.strip())
         if found := _FUNCTION.match(body):
-            kind, constants, tiles = found[2], {}, {}
+            kind, constants, divisors, tiles = found[2], {}, {}, {}
         elif found := _CONSTANT.match(body):
-            constants[found[1]] = int(found[2])
+            constants[found[1]] = divisors[found[1]] = int(found[2])
+        elif found := _SUM.match(body):
+            left, right = (divisors.get(name, 1) for name in found.groups()[2:])
+            divisors[found[1]] = left * right if found[2] == "muli" else gcd(left, right)
+        elif found := _CAST.match(body):
+            divisors[found[1]] = divisors.get(found[2], 1)
+        elif found := _LOOP.match(body):
+            divisors[found[1]] = gcd(*(divisors.get(name, 1) for name in found.groups()[1:]))
         elif found := _TILE.match(body):
             tile = tiles[found[1]] = _tile(constants[found[2]], found[3])
             yield from (f"{fault}: {body}" for fault in _buffer(tile, kind, target))
         elif found := _VIEW.search(body):
-            shape, strides = (
-                [constants.get(name.strip(), -1) for name in part.split(",")] for part in found.groups()[:2]
-            )
+            strides = [constants.get(name.strip(), -1) for name in found[3].split(",")]
+            views[found[1]] = (found[4], strides)
+        elif found := _PART.match(body):
+            layout, strides = views[found[2]]
+            sizes = [constants.get(name.strip(), -1) for name in found[3].split(",")]
+            far[found[1]] = len(sizes) > 1 and strides[-2] > 65535 and sizes[-2] != 1
             # A row of a transfer is consecutive.
-            if found[3] == "nd" and strides[-1] not in (-1, 0, 1) and shape[-1] != 1:
+            if layout == "nd" and strides[-1] not in (-1, 0, 1) and sizes[-1] != 1:
                 yield f"columns that are not consecutive: {body}"
         elif "local_array<" in body and "xindex>" in body:
             yield f"an array of indices: {body}"
         elif found := _WORK.search(body):
-            yield from (f"{fault}: {body}" for fault in _work(found, tiles, target))
+            if found[1] == "tload" and target == "a2a3" and tiles[_OPERAND.findall(found[3])[0]].loc == "mat":
+                yield from (f"rows too far apart: {body}" for name in _OPERAND.findall(found[2]) if far.get(name))
+            yield from (f"{fault}: {body}" for fault in _work(found, tiles, divisors, target))
 
 
 def _buffer(tile: Tile, kind: str, target: str) -> Iterator[str]:
@@ -137,7 +162,7 @@ def _buffer(tile: Tile, kind: str, target: str) -> Iterator[str]:
         yield "another layout"
 
 
-def _work(found: re.Match[str], tiles: dict[str, Tile], target: str) -> Iterator[str]:
+def _work(found: re.Match[str], tiles: dict[str, Tile], divisors: Mapping[str, int], target: str) -> Iterator[str]:
     name = found[1]
     given = [tiles[v] for v in re.findall(r"%\w+", found[2].split(" : ")[0]) if v in tiles]
     written = [tiles[v] for v in re.findall(r"%\w+", found[3]) if v in tiles]
@@ -165,6 +190,18 @@ def _work(found: re.Match[str], tiles: dict[str, Tile], target: str) -> Iterator
         yield "no such insertion"
     if name == "textract" and pair not in EXTRACTS:
         yield "no such extraction"
+    if name in ("textract", "tinsert") and pair == ("vec", "vec"):
+        part = result if name == "textract" else given[0]
+        column = divisors.get(found[2].split(" : ")[0].split(", ")[2], 1)
+        # Of a single element the machine moves no units of 32 bytes.
+        if target == "a2a3" and part.valid != ("1", "1") and column * BITS[part.dtype] % 256:
+            yield "a part that starts within 32 bytes"
+    if name == "ttrans":
+        (rows, across), size = given[0].shape, BITS[result.dtype] // 8
+        edge, unit = (32 if size == 1 else 16), 32 // size
+        blocks = -(-rows // edge) * edge * -(-across // unit) * unit * size
+        if given[1].bytes < 32 or (target == "a2a3" and result.shape[1] % edge == 0 and given[1].bytes < blocks):
+            yield "scratch for fewer blocks than are turned"
     if name.startswith("tmatmul"):
         lhs, rhs = [tile for tile in given if tile.loc in ("left", "right")]
         if (lhs.loc, rhs.loc, result.loc) != ("left", "right", "acc"):
@@ -258,9 +295,27 @@ def _alloc(name: str, address: str, loc: str, dtype: str, rows: int, columns: in
         ),
         (
             [
+                "%c4 = arith.constant 4 : index",
+                _alloc("%s", "%a", "vec", "f32", 1, 16),
+                _alloc("%t", "%b", "vec", "f32", 1, 8),
+                "pto.textract ins(%s, %c0, %c4 : T, index, index) outs(%t : T)",
+            ],
+            "within 32 bytes",
+        ),
+        (
+            [
+                _alloc("%s", "%a", "vec", "f32", 12, 8),
+                _alloc("%t", "%b", "vec", "f32", 8, 16),
+                "pto.ttrans ins(%s, %s : T, T) outs(%t : T)",
+            ],
+            "fewer blocks",
+        ),
+        (
+            [
                 "%c24 = arith.constant 24 : index",
                 "%v = pto.make_tensor_view %x, shape = [%c24, %c24], strides = [%c1, %c24] "
                 "{layout = #pto.layout<nd>} : T",
+                "%p = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c24, %c24] : T -> T",
             ],
             "not consecutive",
         ),

@@ -8,6 +8,7 @@ import torch
 import pypto_jit as pypto
 import pypto_jit.language as pl
 from pypto_jit.errors import BoundsError, DTypeError, LayoutError, PyptoError, ShapeError, TraceError
+from tests.asm.test_legality import faults
 from tests.language.everywhere import check
 
 X = torch.arange(160.0).reshape(8, 20) - 70
@@ -141,6 +142,38 @@ def test_columns_in_and_out_of_tiles():
     expected[0] = X[6]
     expected[7, 7] = column[5]
     check(kernel, X, torch.zeros(8, 20), out=expected)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.itemsize > 1], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "part", "place"),
+    [((5, 37), (5, 9), (0, 3)), ((8, 32), (3, 16), (2, 5)), ((1, 40), (1, 7), (0, 9)), ((33, 20), (17, 5), (16, 15))],
+    ids=str,
+)
+def test_parts_at_any_column(dtype, shape, part, place):
+    @pypto.jit
+    def kernel(x, n, out):
+        t = pl.load(x, [0, 0], list(shape))
+        known = pl.slice(t, list(part), list(place))
+        pl.store(known, [0, 0], out)
+        pl.store(pl.slice(t, list(part), [place[0], n[0]], valid_shape=[part[0], n[1]]), [part[0], 0], out)
+        pl.store(pl.assemble(t, known, [0, n[0]]), [2 * part[0], 0], out)
+
+    x = torch.arange(shape[0] * shape[1]).remainder(200).reshape(shape).to(dtype)
+    (rows, columns), (top, left) = part, place
+    at, width = 11, columns - 2
+    expected = torch.zeros(2 * rows + shape[0], shape[1], dtype=dtype)
+    expected[:rows, :columns] = x[top : top + rows, left : left + columns]
+    expected[rows : 2 * rows, :width] = x[top : top + rows, at : at + width]
+    expected[2 * rows :] = x
+    expected[2 * rows : 3 * rows, at : at + columns] = expected[:rows, :columns]
+    n = torch.tensor([at, width], dtype=torch.int32)
+    check(kernel, x, n, torch.zeros_like(expected), out=expected)
+    for target in ("a2a3", "a5"):
+        text = kernel.lower(x, n, torch.zeros_like(expected), config=pypto.RunConfig(platform=f"{target}sim"))["pto"]
+        assert list(faults(text, target)) == []
+        # The newer machine moves parts by any number of elements.
+        assert ("ttrans" in text) == (target == "a2a3")
 
 
 def test_assemble_in_a_loop():

@@ -19,11 +19,12 @@ from pypto_jit.lowering.attributes import number
 from pypto_jit.lowering.buffers import STATIC, Buffers, Extents, TileRef
 from pypto_jit.lowering.elements import ELEMENT_OPERATIONS, Elements
 from pypto_jit.lowering.emitter import Emitter
-from pypto_jit.lowering.layouts import as_column, buffer_type, lies_consecutively, transposed
+from pypto_jit.lowering.layouts import as_column, buffer_type, lies_consecutively, transpose_scratch, transposed
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.padding import alike
 from pypto_jit.lowering.parts import PART_OPERATIONS, Parts
 from pypto_jit.lowering.transfers import Transfers
+from pypto_jit.lowering.transposes import Transposes
 from pypto_jit.lowering.tree import Body, Node, carried, head_operands
 from pypto_jit.lowering.views import Tensors
 from pypto_jit.targets import ROW_ALIGNMENT, Space
@@ -53,8 +54,11 @@ class _Conversion:
         self._buffers = Buffers(self._body, self._emitter, lowering.target)
         self._tensors = Tensors(function, self._emitter)
         self._renamed: dict[ir.Value, ir.Value] = {}
-        self._transfers = Transfers(self._emitter, self._buffers, self._tensors, lowering.target, self._value)
-        self._parts = Parts(self._emitter, self._buffers, self._value)
+        transposes = Transposes(self._emitter, self._buffers, lowering.target)
+        self._transfers = Transfers(
+            self._emitter, self._buffers, self._tensors, transposes, lowering.target, self._value
+        )
+        self._parts = Parts(self._emitter, self._buffers, transposes, lowering.target, self._value)
         self._elements = Elements(body, self._emitter, self._buffers, self._tensors, self._value, self._define)
         self._erased: list[ir.Operation] = []
         self._dropped: list[tuple[ir.Block, int]] = []
@@ -134,6 +138,9 @@ class _Conversion:
         if node.row.name == "sel":
             # The address of a row of bits: 4-byte elements, whatever is selected (ptoas v0.57).
             return self._buffers.allocate(buffer_type(_ONE_UNIT, self._target))
+        if node.row.rule == "transpose":
+            kinds = [self._buffers.physical(value) for value in (node.operands[0], node.results[0])]
+            return self._buffers.allocate(transpose_scratch(*kinds, self._target))
         # Of a tile and a scalar the selection's scratch is about the values, not the bits.
         source = self._buffers.ref(node.operands[1 if node.row.rule == "select" else 0])
         return self._buffers.allocate(source.type, source.extents)
