@@ -10,7 +10,7 @@ import pypto_jit.language as pl
 from pypto_jit.errors import ArgumentError, AssemblyError, BoundsError, ShapeError
 
 M, N, K = pl.dynamic("M"), pl.dynamic("N"), pl.dynamic("K")
-SHAPES = [(3, 5), (1, 1), (100, 700), (33, 2000), (0, 4), (4, 0), (0, 0)]
+SHAPES = [(3, 5), (1, 1), (4, 512), (4, 513), (100, 700), (33, 2000), (0, 4), (4, 0), (0, 0)]
 
 
 def random(*shape: int) -> torch.Tensor:
@@ -287,3 +287,14 @@ def test_the_text_of_a_trace_tells_equal_extents():
     for wrong in ('[["M", "K"]]', '[["M", "K"], ["K", "N"], [""], ["M", "N"]]', '["M"]', "3 : i64"):
         with pytest.raises(AssemblyError, match=r"pypto\.dims names the extents"):
             pypto.compile(text.replace('[["M", "K"], ["K", "N"], ["N"], ["M", "N"]]', wrong))
+
+
+def test_short_rows_take_one_pass():
+    @pypto.jit
+    def kernel(x: pl.Tensor[[M, N], pl.FP32]):
+        return pl.softmax(x)
+
+    short, long = kernel.lower(random(2, 9))["tensors"].split("} else {")
+    assert (short.count("pypto.load"), short.count("pypto.exp")) == (1, 1)
+    # The first piece and the others, of the maxima and of the sums; then all that is written.
+    assert (long.count("pypto.load"), long.count("pypto.exp")) == (5, 3)

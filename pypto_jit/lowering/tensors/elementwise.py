@@ -1,7 +1,7 @@
 """Kernels of elementwise work and of reductions along rows: one loop over blocks of rows, fused into each.
 
 Where a row fits on chip, reductions along it take one pass over it; where not, each level of reductions takes a pass
-over pieces of the row, and what is written takes a last one.
+over pieces of the row, and what is written takes a last one. Of rows of unknown length both are there.
 """
 
 from __future__ import annotations
@@ -55,6 +55,12 @@ class RowKernel:
         return _levels(self._layout, self._reductions)
 
     @property
+    def _may_be_whole(self) -> bool:
+        """Whether some rows are short enough for one pass where long ones take several."""
+        several = len(self.levels) > 1 or self._layout.column in self._layout.axes
+        return self.in_pieces and several and not isinstance(self._columns, int)
+
+    @property
     def _columns(self) -> Index:
         return 1 if self._layout.column is None else self._extents[self._layout.column]
 
@@ -74,7 +80,14 @@ class RowKernel:
                 rows = writer.part(offset, tiling.size, extent)
                 places[axis] = Place(offset, rows)
         block = _Block(writer, self._layout, tiling, places, rows, self._columns)
-        if self.in_pieces:
+        if self._may_be_whole:
+            writer.if_at_most(
+                self._columns,
+                tiling.columns,
+                lambda: block.write_whole(destination),
+                lambda: block.write_in_pieces(self._reductions, destination),
+            )
+        elif self.in_pieces:
             block.write_in_pieces(self._reductions, destination)
         else:
             block.piece(writer.multiply(digits.pop(0), tiling.columns), {}).write(destination)
@@ -105,7 +118,12 @@ class _Block:
             places = {**places, self._layout.column: Place(offset, columns)}
         return Evaluation(self._writer, self._layout, self._tiling, places, self._rows, columns, known)
 
+    def write_whole(self, destination: ir.Value) -> None:
+        """Rows that are not longer than a tile, in one pass."""
+        self.piece(0, {}).write(destination)
+
     def write_in_pieces(self, reductions: list[Term], destination: ir.Value) -> None:
+        """Rows of any length, in a pass for each level of their reductions and one for what is written."""
         known: dict[Term, ir.Value] = {}
         step = self._tiling.columns
         for level in _levels(self._layout, reductions):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 
@@ -18,6 +18,8 @@ from pypto_jit.targets import Space, Target
 
 # An index: known now, or a value of type index.
 Index = int | ir.Value
+# The comparison of `arith.cmpi` that is signed, and less or equal.
+_AT_MOST = 3
 
 
 class TileWriter:
@@ -131,6 +133,17 @@ class TileWriter:
         with self.emitter.inside(block):
             yield loop
             self.emitter.emit("scf.yield", loop.yielded)
+
+    def if_at_most(self, a: Index, b: Index, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+        """Write what is done where one number is not above another, and what else."""
+        boolean = ir.IntegerType.get_signless(1, self.types.context)
+        attributes = {"predicate": ir.IntegerAttr.get(self.types.i64, _AT_MOST)}
+        condition = self.emitter.value("arith.cmpi", (self.value(a), self.value(b)), boolean, attributes)
+        operation = self.emitter.emit("scf.if", [condition], regions=2)
+        for region, body in zip(operation.regions, (then, otherwise), strict=True):
+            with self.emitter.inside(region.blocks.append()):
+                body()
+                self.emitter.emit("scf.yield")
 
     # Tiles
 
