@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pypto_jit._mlir import ir
 from pypto_jit.dtypes import INT8
 from pypto_jit.lowering.cpu.cube_tiles import emit_pack_left, emit_pack_right, emit_tile_product, has_tiles
 from pypto_jit.lowering.cpu.emitter import Extent
 from pypto_jit.lowering.cpu.frame import Frame
-from pypto_jit.lowering.cpu.matmul import CubeBuffer, emit_matmul, minimum
+from pypto_jit.lowering.cpu.matmul import CubeBuffer, Piece, emit_matmul, minimum
 from pypto_jit.lowering.cpu.packing import Source, emit_move_to_left, emit_move_to_right
 from pypto_jit.lowering.cpu.planes import box_plane
 from pypto_jit.lowering.cpu.program import Box, Instruction, Tile
@@ -135,8 +135,25 @@ def _bounded(frame: Frame, extent: Extent, limit: int) -> Extent:
     return limit if frame.ranges.at_most(limit, extent) else frame.bounded(extent, limit)
 
 
-def emit_product(frame: Frame, instruction: Instruction) -> None:
-    """A matrix product, added to an accumulator or a row of biases where the instruction has one."""
+def emit_product(frame: Frame, instruction: Instruction, earlier: Sequence[Instruction] = ()) -> None:
+    """A matrix product, added to an accumulator or a row of biases where the instruction has one.
+
+    Args:
+        frame: the function.
+        instruction: the product.
+        earlier: products that it adds to, and that are computed with it (`joined.find_joined`).
+    """
+    if earlier:
+        first, *others = *earlier, instruction
+        (m, k, n), bias = _begin(frame, first)
+        left, right, acc = (_buffer(frame, tile) for tile in (first.tile("lhs"), first.tile("rhs"), first.result))
+        more = [
+            Piece(_buffer(frame, each.tile("lhs")), _buffer(frame, each.tile("rhs")), _depth(frame, each))
+            for each in others
+        ]
+        accumulate = first.row.rule == "matmul_acc"
+        emit_matmul(frame.e, left, right, acc, (m, k, n), accumulate=accumulate, bias=bias, more=more)
+        return
     extents, bias = _begin(frame, instruction)
     tiles = instruction.tile("lhs"), instruction.tile("rhs"), instruction.result
     left, right, acc = (_buffer(frame, tile) for tile in tiles)
@@ -153,11 +170,16 @@ def _begin(frame: Frame, instruction: Instruction) -> tuple[tuple[Extent, Extent
     lhs, rhs, result = instruction.tile("lhs"), instruction.tile("rhs"), instruction.result
     m = _within(frame, lhs.valid[0], result.valid[0], result.type.shape[0])
     n = _within(frame, rhs.valid[1], result.valid[1], result.type.shape[1])
-    k = _within(frame, lhs.valid[1], rhs.valid[0], min(lhs.type.shape[1], rhs.type.shape[0]))
+    k = _depth(frame, instruction)
     rule = instruction.row.rule
     if rule == "matmul_acc" and frame.program.position(instruction.tile("acc")) != frame.program.position(result):
         copy_elements(frame, tile_area(frame, instruction.tile("acc")), tile_area(frame, result), m, n)
     return (m, k, n), frame.address(instruction.tile("bias")) if rule == "matmul_bias" else None
+
+
+def _depth(frame: Frame, instruction: Instruction) -> Extent:
+    lhs, rhs = instruction.tile("lhs"), instruction.tile("rhs")
+    return _within(frame, lhs.valid[1], rhs.valid[0], min(lhs.type.shape[1], rhs.type.shape[0]))
 
 
 def _within(frame: Frame, extent: Extent, other: Extent, limit: int) -> Extent:

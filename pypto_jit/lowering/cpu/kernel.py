@@ -15,6 +15,7 @@ from pypto_jit.lowering.cpu.description import CpuDescription
 from pypto_jit.lowering.cpu.emitter import Emitter
 from pypto_jit.lowering.cpu.frame import Check, Frame
 from pypto_jit.lowering.cpu.fusion import MOST_STEPS, is_fusible
+from pypto_jit.lowering.cpu.joined import Joined, find_joined
 from pypto_jit.lowering.cpu.layout import emit_concat, emit_transpose
 from pypto_jit.lowering.cpu.liveness import Live, live_after
 from pypto_jit.lowering.cpu.nest import emit_group
@@ -83,17 +84,21 @@ class CpuModule:
 
 @dataclass(frozen=True)
 class _Direct:
-    """Which instructions read global memory where others would hand it to them, and those others."""
+    """Which instructions read global memory where others would hand it to them, which wait for later ones to do their
+    work, and which are left out.
+    """
 
     staging: Staging
     streams: Streams
+    joined: Joined
     skipped: set[Instruction]
 
     @staticmethod
-    def of(program: Program) -> _Direct:
+    def of(program: Program, cpu: CpuDescription) -> _Direct:
         staging = find_staging(program)
         streams = find_streams(program, staging)
-        return _Direct(staging, streams, staging.skipped | streams.skipped)
+        joined = find_joined(program, cpu, streams)
+        return _Direct(staging, streams, joined, staging.skipped | streams.skipped)
 
 
 def lower_to_cpu(module: ir.Module, cpu: CpuDescription) -> CpuModule:
@@ -137,7 +142,7 @@ def _lower_function(function: ir.Operation, types: TypeTable, cpu: CpuDescriptio
     for op, *box in program.checked:
         with ir.InsertionPoint(op):
             check_offset(frame, op, *box)
-    _lower_block(frame, program.body, live_after(program.body), _Direct.of(program))
+    _lower_block(frame, program.body, live_after(program.body), _Direct.of(program, cpu))
     frame.finish()
     for op in reversed(program.handles):
         for result, argument in ((program.block_index, index), (program.block_count, count)):
@@ -191,6 +196,11 @@ def _run(items: list[Instruction | Nested]) -> list[Instruction]:
 
 def _emit_alone(frame: Frame, instruction: Instruction, direct: _Direct) -> None:
     sources, products = direct.staging.sources, direct.streams.products
+    if instruction in direct.joined.deferred:
+        return
+    if instruction in direct.joined.earlier:
+        cube.emit_product(frame, instruction, direct.joined.earlier[instruction])
+        return
     if instruction in products:
         move = products[instruction]
         cube.emit_streamed_product(frame, instruction, sources[move], move)

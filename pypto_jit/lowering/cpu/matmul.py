@@ -13,7 +13,7 @@ exactly; each such chunk of K is converted and added in int32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pypto_jit._mlir import ir
 from pypto_jit.errors import InternalError
@@ -84,6 +84,15 @@ class CubeBuffer:
     columns: int
 
 
+@dataclass(frozen=True)
+class Piece:
+    """More of K: ``depth`` columns of Left and rows of Right."""
+
+    left: CubeBuffer
+    right: CubeBuffer
+    depth: Extent
+
+
 def emit_matmul(
     e: Emitter,
     left: CubeBuffer,
@@ -94,6 +103,7 @@ def emit_matmul(
     integer: bool = False,
     accumulate: bool = False,
     bias: ir.Value | None = None,
+    more: Sequence[Piece] = (),
 ) -> None:
     """Emit ``acc = left @ right``, plus acc where ``accumulate``, plus a row of biases where one is given.
 
@@ -104,12 +114,15 @@ def emit_matmul(
         extents: the valid ``(m, k, n)``; nothing happens where m or n is 0.
         integer: whether the operands hold INT8 values and the sum is exact in int32.
         bias: address of a row of acc's element type, readable up to the next multiple of 16 elements after n.
+        more: pieces that are added besides, of the same shape; not of integers.
 
     Raises:
         InternalError: a physical extent is not whole vectors, or the buffers do not fit each other.
     """
     blocking = blocking_for(e.cpu)
     _check(left, right, acc, blocking)
+    for piece in more:
+        _check(piece.left, piece.right, acc, blocking)
     start, stride = e.op("llvm.mlir.zero", e.pointer), 0
     if bias is not None:
         start = bias
@@ -117,13 +130,18 @@ def emit_matmul(
         start, stride = acc.address, acc.columns
     pointers = [left.address, right.address, acc.address, start, e.constant(stride, "i64")]
     shape = [left.rows, left.columns, right.columns, acc.rows, acc.columns]
+    others = [part for piece in more for part in (piece.left.address, piece.right.address, piece.depth)]
 
     def body(inner: Emitter, arguments: list[Extent]) -> None:
-        a, b, c, initial, initial_stride, rows, depth, right_columns, acc_rows, acc_columns, *valid = arguments
-        buffers = CubeBuffer(a, rows, depth), CubeBuffer(b, depth, right_columns), CubeBuffer(c, acc_rows, acc_columns)
-        _emit_product(inner, *buffers, _Initial(initial, initial_stride), (valid[0], valid[1], valid[2]), integer)
+        a, b, c, initial, initial_stride, rows, depth, right_columns, acc_rows, acc_columns, m, k, n, *rest = arguments
+        first = Piece(CubeBuffer(a, rows, depth), CubeBuffer(b, depth, right_columns), k)
+        pieces = [first]
+        for x, y, z in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+            pieces.append(Piece(replace(first.left, address=x), replace(first.right, address=y), z))
+        acc = CubeBuffer(c, acc_rows, acc_columns)
+        _emit_product(inner, pieces, acc, _Initial(initial, initial_stride), (m, n), integer)
 
-    call_shared(e, f"matmul_{'i32' if integer else 'f32'}", [*pointers, *shape, *extents], body)
+    call_shared(e, f"matmul_{'i32' if integer else 'f32'}", [*pointers, *shape, *extents, *others], body)
 
 
 def minimum(e: Emitter, a: Extent, b: Extent) -> Extent:
@@ -153,28 +171,28 @@ class _Initial:
 
 def _emit_product(
     e: Emitter,
-    left: CubeBuffer,
-    right: CubeBuffer,
+    pieces: Sequence[Piece],
     acc: CubeBuffer,
     initial: _Initial,
-    extents: tuple[Extent, Extent, Extent],
+    extents: tuple[Extent, Extent],
     integer: bool,
 ) -> None:
-    m, k, n = extents
+    m, n = extents
+    left, k = pieces[0].left, pieces[0].depth
     blocking = blocking_for(e.cpu)
     # A product with fewer known rows than a block has computes just those.
     rows = min(blocking.rows, m) if isinstance(m, int) else blocking.rows
     if rows <= 0:
         return
-    product = _Product(e, blocking, rows, left, right, acc, integer)
+    product = _Product(e, blocking, rows, pieces, acc, integer)
     if not integer or left.columns <= EXACT_PRODUCTS:
-        product.emit(m, 0, k, n, initial)
+        product.emit(m, 0, [piece.depth for piece in pieces], n, initial)
         return
-    product.emit(m, 0, minimum(e, k, EXACT_PRODUCTS), n, initial)
+    product.emit(m, 0, [minimum(e, k, EXACT_PRODUCTS)], n, initial)
 
     def chunk(first: ir.Value, _: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
         depth = minimum(e, e.sub(k, first), EXACT_PRODUCTS)
-        product.emit(m, first, depth, n, _Initial(acc.address, acc.columns))
+        product.emit(m, first, [depth], n, _Initial(acc.address, acc.columns))
         return ()
 
     e.loop(EXACT_PRODUCTS, k, EXACT_PRODUCTS, [], chunk)
@@ -187,18 +205,17 @@ class _Product:
     e: Emitter
     blocking: Blocking
     rows: int
-    left: CubeBuffer
-    right: CubeBuffer
+    pieces: Sequence[Piece]
     acc: CubeBuffer
     integer: bool
 
-    def emit(self, m: Extent, first: Extent, depth: Extent, n: Extent, initial: _Initial) -> None:
-        """Emit the product over ``depth`` columns of Left from ``first`` on."""
+    def emit(self, m: Extent, first: Extent, depths: Sequence[Extent], n: Extent, initial: _Initial) -> None:
+        """Emit the product over so many columns of the Left of each piece, from ``first`` on."""
         lanes = self.blocking.lanes
         limit = self.acc.columns
         if isinstance(n, int):
             limit = min(limit, -(-n // lanes) * lanes)
-        for run in panels(self.right.columns, self.blocking):
+        for run in panels(self.pieces[0].right.columns, self.blocking):
             width = run.vectors * lanes
             # Acc, or a known n, may end within a panel: of that one only its first vectors are computed.
             stop = min(run.stop, run.start + max(0, limit - run.start) // width * width)
@@ -206,7 +223,7 @@ class _Product:
             for begin, end, vectors in ((run.start, stop, run.vectors), (stop, stop + clipped * lanes, clipped)):
                 if begin < end:
                     columns = begin, minimum(self.e, end, n)
-                    self._columns(columns, vectors, width, m, (first, depth), initial)
+                    self._columns(columns, vectors, width, m, (first, depths), initial)
 
     def _columns(
         self,
@@ -214,30 +231,38 @@ class _Product:
         vectors: int,
         width: int,
         m: Extent,
-        depths: tuple[Extent, Extent],
+        parts: tuple[Extent, Sequence[Extent]],
         initial: _Initial,
     ) -> None:
-        e, left, acc = self.e, self.left, self.acc
-        first, depth = depths
+        e, left, acc = self.e, self.pieces[0].left, self.acc
+        first, depths = parts
         # Known to the micro-kernel, the stride of Left is a displacement; those it needs once only stay arguments.
         strides = [left.columns * _F32, e.value(acc.columns * _F32), e.value(e.mul(initial.stride, _F32))]
-        name = f"matmul_{'i32' if self.integer else 'f32'}_{self.rows}x{vectors}_{width}"
+        several = f"_{len(depths)}" if len(depths) > 1 else ""
+        name = f"matmul_{'i32' if self.integer else 'f32'}_{self.rows}x{vectors}_{width}{several}"
 
         def at(base: ir.Value, elements: Extent) -> ir.Value:
             return e.address(base, e.mul(elements, _F32))
 
-        left_first = at(left.address, first)
+        lefts = [at(piece.left.address, first) for piece in self.pieces]
 
         def panel(column: ir.Value, _: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
-            right_panel = at(self.right.address, e.add(e.mul(column, self.right.rows), e.mul(first, width)))
+            before = e.add(e.mul(column, left.columns), e.mul(first, width))
+            right_panels = [at(piece.right.address, before) for piece in self.pieces]
             acc_column, initial_column = at(acc.address, column), at(initial.address, column)
 
             def block(row: ir.Value, _: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
-                rows = [
+                acc_row, initial_row = (
                     e.address(base, e.mul(row, stride))
-                    for base, stride in zip((left_first, acc_column, initial_column), strides, strict=True)
+                    for base, stride in zip((acc_column, initial_column), strides[1:], strict=True)
+                )
+                down = e.mul(row, strides[0])
+                pieces = [
+                    part
+                    for base, panel, depth in zip(lefts, right_panels, depths, strict=True)
+                    for part in (e.address(base, down), panel, e.value(depth))
                 ]
-                arguments = [*rows, right_panel, initial.address, *strides, e.value(depth)]
+                arguments = [acc_row, initial_row, initial.address, *strides, *pieces]
                 call_shared(e, name, arguments, micro_kernel)
                 return ()
 
@@ -264,12 +289,14 @@ class _MicroKernel:
         """Emit the kernel.
 
         Args:
-            arguments: the first row of Left, of Acc and of what is added; the panel; null where nothing is added; bytes
-                from row to row of Left, Acc and what is added; the depth.
+            arguments: the first row of Acc and of what is added; null where nothing is added; bytes from row to row of
+                Left, Acc and what is added; then for each piece the first row of Left, the panel and the depth.
         """
         e = self.e
-        left, acc, initial, right, added, left_stride, acc_stride, initial_stride, depth = arguments
-        sums = self._sums((left, left_stride), right, depth)
+        acc, initial, added, left_stride, acc_stride, initial_stride, *pieces = arguments
+        sums = [e.constant(0.0, "f32", e.lanes)] * (self.rows * self.vectors)
+        for left, right, depth in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+            sums = self._sums((left, left_stride), right, depth, sums)
         element = "i32" if self.integer else "f32"
         if self.integer:
             sums = [e.cast("fptosi", total, element) for total in sums]
@@ -291,7 +318,9 @@ class _MicroKernel:
         none = e.compare("eq", e.op("llvm.ptrtoint", e.i64, added), e.constant(0, "i64"))
         e.when(none, store_plain, store_added)
 
-    def _sums(self, left: tuple[ir.Value, int], right: ir.Value, depth: ir.Value) -> list[ir.Value]:
+    def _sums(
+        self, left: tuple[ir.Value, int], right: ir.Value, depth: ir.Value, initial: list[ir.Value]
+    ) -> list[ir.Value]:
         e, vectors = self.e, range(self.vectors)
 
         def step(k: ir.Value, sums: Sequence[ir.Value]) -> list[ir.Value]:
@@ -305,8 +334,7 @@ class _MicroKernel:
                     found.append(e.same("llvm.intr.fmuladd", factor, row[v], sums[r * self.vectors + v]))
             return found
 
-        zero = e.constant(0.0, "f32", e.lanes)
-        return e.loop(0, depth, 1, [zero] * (self.rows * self.vectors), step)
+        return e.loop(0, depth, 1, initial, step)
 
     def _row_addresses(self, first: ir.Value, stride: ir.Value) -> list[ir.Value]:
         found = [first]

@@ -13,6 +13,7 @@ from pypto_jit.lowering.attributes import STAGES, number, symbol
 from pypto_jit.lowering.context import type_table
 from pypto_jit.lowering.layouts import round_up
 from pypto_jit.lowering.lowering import Lowering
+from pypto_jit.lowering.passes.rotation import BRINGS
 from pypto_jit.lowering.spans import span_of
 from pypto_jit.lowering.tree import LOOPS, Body, Node
 from pypto_jit.targets import KIB, Space, Target
@@ -20,8 +21,6 @@ from pypto_jit.targets import KIB, Space, Target
 # Whole cache lines for the CPU, where there is room for it.
 COMFORTABLE = 64
 LISTED = 5
-# What other queues of the machine than those that compute fill tiles with.
-_BRINGS = frozenset({"pto.tload", "pto.tmov", "pto.textract"})
 
 
 @dataclass(eq=False)
@@ -50,7 +49,7 @@ class Buffer:
             start, end = min(start, loop.position), max(end, loop.end)
         if self.start < 0:
             self.start, self.first = start, node
-            if node.name in _BRINGS:
+            if node.name in BRINGS:
                 self.turned_in = next((loop for loop in self.loops if STAGES in loop.op.attributes), None)
         self.start, self.end = min(self.start, start), max(self.end, end)
 

@@ -16,10 +16,10 @@ from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.tree import Body, Node, constant, trip_count
 
-# What brings a tile from another memory: without it nothing can overlap.
-_BRINGS = frozenset({"pypto.load", "pypto.move"})
+# What other queues than those that compute fill a tile with: without it nothing can overlap.
+BRINGS = frozenset({"pto.tload", "pto.tmov", "pto.textract"})
 # A body of more operations than this keeps the queues busy by itself, and would only make for more code.
-_MOST_OPERATIONS = 192
+_MOST_OPERATIONS = 384
 
 
 def run(module: ir.Operation, lowering: Lowering) -> bool:
@@ -52,7 +52,7 @@ def _turns(loop: Node) -> int:
     if lower is None or step is None or step <= 0:
         return 1
     operations = list(loop.bodies[0].walk())
-    if not any(node.name in _BRINGS for node in operations):
+    if not any(node.name in BRINGS for node in operations):
         return 1
     turns = turns if trips is None else min(turns, trips)
     return min(turns, _MOST_OPERATIONS // len(operations))

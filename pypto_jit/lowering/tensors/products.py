@@ -184,7 +184,8 @@ class ProductKernel:
         return (dtype,) if dtype != FP32 else (FP32, FP16, BF16)
 
     def _overlap(self, depth: int) -> int:
-        return _STAGES if depth < self._depth else 1
+        # The first piece starts the sum, and a loop takes the others: of one there is nothing to overlap.
+        return _STAGES if 2 * depth < self._depth else 1
 
     def _fits(self, rows: int, columns: int, depth: int, size: int, target: Target) -> bool:
         """Whether what is in L0A and L0B at a time fits: of several pieces of K, one is multiplied, one on its way."""
