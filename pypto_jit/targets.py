@@ -75,6 +75,7 @@ class Target:
             the scratch alone.
         part_alignment: bytes that the columns of a part of a Vec tile are moved by a multiple of (pto-isa,
             ``TExtract.hpp``, ``TInsert.hpp``).
+        part_unit: bytes that the valid columns of such a part are a multiple of.
         longest_stride: elements from row to row that a load into Mat steps over at most; None for any number (pto-isa,
             ``TLoad.hpp``).
         cube_cores, vector_cores: cores of one device.
@@ -94,6 +95,7 @@ class Target:
     wide_masks: bool
     turns_blocks: bool
     part_alignment: int
+    part_unit: int
     longest_stride: int | None
     cube_cores: int
     vector_cores: int
@@ -162,6 +164,7 @@ A2A3 = Target(
     wide_masks=False,
     turns_blocks=True,
     part_alignment=ROW_ALIGNMENT,
+    part_unit=2,
     longest_stride=65535,
     cube_cores=24,
     vector_cores=48,
@@ -197,6 +200,7 @@ A5 = Target(
     wide_masks=True,
     turns_blocks=False,
     part_alignment=1,
+    part_unit=1,
     longest_stride=None,
     cube_cores=36,
     vector_cores=72,

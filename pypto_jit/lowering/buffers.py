@@ -194,6 +194,18 @@ class Buffers:
         handles = [self.as_floats(ref).handle for ref in (source, goal)]
         self._emitter.emit(f"pto.{name}", (handles[0], *place, handles[1]))
 
+    def moves_width(self, kind: TileBufType) -> bool:
+        """Whether the machine moves parts of so many valid columns."""
+        size, unit, columns = kind.dtype.bytes, self._target.part_unit, kind.valid[1]
+        return size % unit == 0 or (columns != DYNAMIC and columns * size % unit == 0)
+
+    def whole_rows(self, ref: TileRef) -> TileRef:
+        """A tile with all columns of its buffer valid, where parts are not moved by single elements of its dtype."""
+        if ref.type.dtype.bytes % self._target.part_unit == 0:
+            return ref
+        kind = replace(ref.type, valid=(ref.type.valid[0], ref.type.shape[1]))
+        return self.view(ref, kind, (ref.extents[0], None))
+
     def _root(self, value: ir.Value) -> ir.Value:
         found = self._roots.get(value, value)
         return self._root(found) if found != value else value

@@ -49,7 +49,7 @@ class Lines:
             self._emitter.emit("pto.tload", (box, near.handle))
             self._transposes.write(near, line)
             if place is not None:
-                self._buffers.move_part("tinsert", line, place, goal)
+                self._move("tinsert", line, place, goal)
 
         self._visit(tensor, offsets, sizes, goal.type, move)
 
@@ -67,10 +67,17 @@ class Lines:
             line = source
             if place is not None:
                 line = self._line(kind, length)
-                self._buffers.move_part("textract", source, place, line)
+                self._move("textract", source, place, line)
             self._emitter.emit("pto.tstore", (self._transposes.of(line).handle, box), attributes=attributes)
 
         self._visit(tensor, offsets, sizes, source.type, move)
+
+    def _move(self, name: str, source: TileRef, place: tuple[ir.Value, ir.Value], goal: TileRef) -> None:
+        line = source if name == "tinsert" else goal
+        if not self._buffers.moves_width(line.type) and line.type.valid[1] != DYNAMIC:
+            # The last piece of a row; what lies behind it is outside of the valid region.
+            source, goal = self._buffers.whole_rows(source), self._buffers.whole_rows(goal)
+        self._buffers.move_part(name, source, place, goal)
 
     def _line(self, kind: TileBufType, length: ir.Value) -> TileRef:
         return self._buffers.allocate(kind, (None, length if kind.valid[1] == DYNAMIC else None))

@@ -85,7 +85,7 @@ class Parts:
             return
         whole = self._rows(source, place[0], goal)
         cut = self._transposes.room(goal)
-        self._buffers.move_part("textract", self._transposes.of(whole), (place[1], self._emitter.index(0)), cut)
+        self._move_rows("textract", self._transposes.of(whole), place[1], cut)
         self._transposes.write(cut, goal)
 
     def _insert(self, node: Node, goal: TileRef) -> None:
@@ -96,19 +96,21 @@ class Parts:
         if self._moves_at(source, source, place[1]):
             self._buffers.move_part("tinsert", source, place, goal)
             return
-        first = self._emitter.index(0)
         whole = self._rows(goal, place[0], source)
         turned = self._transposes.of(whole)
-        self._buffers.move_part("tinsert", self._transposes.of(source), (place[1], first), turned)
+        self._move_rows("tinsert", self._transposes.of(source), place[1], turned)
         self._transposes.write(turned, whole)
         if whole is not goal:
-            self._buffers.move_part("tinsert", whole, (place[0], first), goal)
+            self._move_rows("tinsert", whole, place[0], goal)
 
     def _moves_at(self, source: TileRef, part: TileRef, column: ir.Value) -> bool:
         """Whether the machine moves a part by so many columns: by whole units within Vec, or a single element."""
         if source.type.space is not Space.VEC or part.type.space is not Space.VEC or part.type.valid == (1, 1):
             return True
-        return divisor(column) * part.type.dtype.bytes % self._target.part_alignment == 0
+        return (
+            self._buffers.moves_width(part.type)
+            and divisor(column) * part.type.dtype.bytes % self._target.part_alignment == 0
+        )
 
     def _rows(self, whole: TileRef, row: ir.Value, part: TileRef) -> TileRef:
         """The rows of a tile that a part lies in, with all their columns; the tile where these are all of its rows."""
@@ -117,8 +119,13 @@ class Parts:
             return whole
         kind = replace(whole.type, shape=(rows, columns), valid=(part.type.valid[0], whole.type.valid[1]))
         found = self._buffers.allocate(kind, (part.extents[0], whole.extents[1]))
-        self._buffers.move_part("textract", whole, (row, self._emitter.index(0)), found)
+        self._move_rows("textract", whole, row, found)
         return found
+
+    def _move_rows(self, name: str, source: TileRef, row: ir.Value, goal: TileRef) -> None:
+        """Move a part that has all columns, where what comes to lie outside of the valid region does not matter."""
+        source, goal = self._buffers.whole_rows(source), self._buffers.whole_rows(goal)
+        self._buffers.move_part(name, source, (row, self._emitter.index(0)), goal)
 
     def _place(self, values: list[ir.Value]) -> Place:
         row, column = (self._value(value) for value in values)

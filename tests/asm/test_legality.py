@@ -196,6 +196,9 @@ def _work(found: re.Match[str], tiles: dict[str, Tile], divisors: Mapping[str, i
         # Of a single element the machine moves no units of 32 bytes.
         if target == "a2a3" and part.valid != ("1", "1") and column * BITS[part.dtype] % 256:
             yield "a part that starts within 32 bytes"
+        odd = part.valid[1] == "?" or int(part.valid[1]) % 2
+        if target == "a2a3" and part.valid != ("1", "1") and BITS[part.dtype] == 8 and odd:
+            yield "a part of single bytes"
     if name == "ttrans":
         (rows, across), size = given[0].shape, BITS[result.dtype] // 8
         edge, unit = (32 if size == 1 else 16), 32 // size
@@ -263,7 +266,15 @@ def test_kernels_ask_for_what_the_machine_can_do(name: str, target: str) -> None
 
 def _kernel(*lines: str, kind: str = "vector") -> str:
     head = f"func.func @f(%x: !pto.ptr<f32>) attributes {{pto.kernel_kind = #pto.kernel_kind<{kind}>}} {{"
-    return "\n".join((head, "%a = arith.constant 0 : i64", "%b = arith.constant 1024 : i64", *lines))
+    return "\n".join(
+        (
+            head,
+            "%a = arith.constant 0 : i64",
+            "%b = arith.constant 1024 : i64",
+            "%c0 = arith.constant 0 : index",
+            *lines,
+        )
+    )
 
 
 def _alloc(name: str, address: str, loc: str, dtype: str, rows: int, columns: int) -> str:
@@ -301,6 +312,14 @@ def _alloc(name: str, address: str, loc: str, dtype: str, rows: int, columns: in
                 "pto.textract ins(%s, %c0, %c4 : T, index, index) outs(%t : T)",
             ],
             "within 32 bytes",
+        ),
+        (
+            [
+                _alloc("%s", "%a", "vec", "i8", 1, 64),
+                _alloc("%t", "%b", "vec", "i8", 1, 32).replace("v_col=32", "v_col=5"),
+                "pto.textract ins(%s, %c0, %c0 : T, index, index) outs(%t : T)",
+            ],
+            "single bytes",
         ),
         (
             [
