@@ -16,7 +16,7 @@ from rich.console import Console
 
 import pypto_jit as pypto
 import pypto_jit.language as pl
-from benchmarks.timing import interleaved, table
+from benchmarks.timing import fresh_environment, interleaved, table
 from pypto_jit._cached import key_options
 from pypto_jit.dtypes import FP32
 from pypto_jit.options import CompileOptions
@@ -109,7 +109,7 @@ def first_results() -> None:
 def _best(script: str, folder: str) -> list[float] | None:
     """The steps of the fastest of several processes, in milliseconds; None where it does not run."""
     environment = {
-        **os.environ,
+        **fresh_environment(),
         "PYPTO_JIT_CACHE": "1",
         "PYPTO_JIT_CACHE_DIR": str(Path(folder, "kernels")),
         "TORCHINDUCTOR_CACHE_DIR": str(Path(folder, "inductor")),

@@ -7,7 +7,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks.timing import table
+from benchmarks.timing import fresh_environment, table
 
 STATEMENTS = {
     "import pypto_jit": "import pypto_jit",
@@ -28,10 +28,12 @@ def milliseconds(statement: str, *, collector: bool) -> float:
         f"import gc, torch, time; {pause}s = time.perf_counter(); {statement}; print((time.perf_counter() - s) * 1e3)"
     )
     runs = [
-        float(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=fresh_environment()
+        )
         for _ in range(5)
     ]
-    return min(runs)
+    return min(float(run.stdout) for run in runs)
 
 
 def main() -> None:
