@@ -23,17 +23,19 @@ def complaint(path: str, text: str, target: str) -> str | None:
 
     It has taken a text when it exits with 0 and prints no line with ``error:`` (some failures exit with 0).
     """
-    command = [
-        path,
-        f"--pto-arch={_ARCHITECTURES[target]}",
-        "--pto-level=level3",
-        "--enable-insert-sync",
-        "-",
-        "-o",
-        "-",
-    ]
-    run = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    run = _assemble(path, text, target)
     errors = [line for line in run.stderr.splitlines() if "error:" in line]
     if run.returncode == 0 and not errors:
         return None
     return errors[0] if errors else f"exit code {run.returncode}: {run.stderr[-300:]}"
+
+
+def translated(path: str, text: str, target: str) -> str:
+    """The C++ that the assembler makes of a text that it takes."""
+    return _assemble(path, text, target).stdout
+
+
+def _assemble(path: str, text: str, target: str) -> subprocess.CompletedProcess[str]:
+    architecture = f"--pto-arch={_ARCHITECTURES[target]}"
+    command = [path, architecture, "--pto-level=level3", "--enable-insert-sync", "-", "-o", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)

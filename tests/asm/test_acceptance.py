@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,7 +18,7 @@ from pypto_jit.lowering.context import borrowed_context
 from pypto_jit.lowering.pipeline import lower
 from pypto_jit.targets import A2A3, A5, Target
 from tests.asm import lowered, scalars
-from tests.asm.assembler import VARIABLE, binary, complaint
+from tests.asm.assembler import VARIABLE, binary, complaint, translated
 from tests.asm.corpus import Case, all_cases
 from tests.asm.kernels import KERNELS
 from tests.asm.planned import ir, new_context
@@ -67,6 +68,20 @@ def test_what_the_passes_make_is_taken(target: str) -> None:
         with borrowed_context() as context:
             texts.append((name, print_assembly(lowered.lowered(name, target, context)), target))
     assert _refused(texts) == {}
+
+
+def test_infinite_constants_are_bits_in_what_it_makes() -> None:
+    with borrowed_context() as context:
+        text = print_assembly(lowered.lowered("infinite", "a2a3", context))
+    path = binary()
+    assert path is not None
+    made = translated(path, text, "a2a3")
+    assert re.findall(r"(?i)\binf\b|\bnan\b", re.sub(r"//.*", "", made)) == []
+    # Minus infinity and NaN of 32 bits, infinity of 16: the bits survive, and are seen as floats at run time.
+    assert made.count("= ptoas_bitcast<float>(") == 2
+    assert made.count("= ptoas_bitcast<half>(") == 1
+    for bits in (0xFF800000, 0x7FC00000, 0x7C00):
+        assert re.search(rf"= {bits};", made)
 
 
 def test_every_scalar_operation_is_taken() -> None:

@@ -117,6 +117,25 @@ def test_products_copy_operands_without_rows(turned):
     assert legal(kernel, x, w, torch.zeros_like(expected))
 
 
+def test_products_are_written_where_there_are_no_rows():
+    @pypto.jit
+    def kernel(x, w, out, turned, cast):
+        product = x @ w
+        out[:, ::2] = product
+        turned.T[:] = product
+        cast[:, :, 1] = pl.cast(product, pl.FP16)
+
+    x, w = torch.arange(80.0).reshape(5, 16).remainder(7), torch.arange(96.0).reshape(16, 6).remainder(5)
+    product = x @ w
+    out, cast = torch.zeros(5, 12), torch.zeros(5, 6, 3, dtype=torch.float16)
+    expected, rounded = out.clone(), cast.clone()
+    expected[:, ::2], rounded[:, :, 1] = product, product.half()
+    arguments = (x, w, out, torch.zeros(6, 5), cast)
+    ways = ("compiled", "interpreted", "trace")
+    check(kernel, *arguments, ways=ways, out=expected, turned=product.T.contiguous(), cast=rounded)
+    assert legal(kernel, *arguments)
+
+
 def test_a_tile_for_the_cube_has_rows():
     @pypto.jit
     def kernel(x, w, out):

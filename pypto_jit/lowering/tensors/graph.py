@@ -124,6 +124,7 @@ class _Search:
                 (self._used_twice, "several kernels use it"),
                 (self._overwritten, "what it is computed from is written before it is used"),
                 (self._in_its_own_way, "it is written to memory that it is computed from"),
+                (self._without_rows, "the cube writes rows, and it is written where there are none"),
             ):
                 again = find(kernels)
                 if again:
@@ -267,6 +268,17 @@ class _Search:
             if not in_place or any(self._root(value) == root for value in multiplied):
                 found.add(kernel.value)
         return found
+
+    def _without_rows(self, kernels: list[Kernel]) -> set[ir.Value]:
+        """Products that are written from the accumulator to memory whose columns lie apart."""
+        found: set[ir.Value] = set()
+        for kernel in kernels:
+            if kernel.destination is None or not isinstance(kernel.plan, ProductKernel):
+                continue
+            written = self._types.tensor(kernel.destination)
+            if kernel.plan.is_all and written.strides[-1] > 1 and written.shape[-1] != 1:
+                found.add(kernel.value)
+        return found - self._in_memory
 
     def _root(self, value: ir.Value) -> ir.Value:
         node = self._program.maker.get(value)

@@ -105,12 +105,12 @@ class ProductKernel:
         depth = extents.of(left.value, left.kind.rank - (2 if left.turned else 1))
         self._sides = [*extents.shape(self._term.value), depth]
         *_, self._rows, self._columns, self._depth = map(estimated, self._sides)
-        if not self._is_all(layout) and not all(isinstance(side, int) for side in self._sides):
+        if not self.is_all and not all(isinstance(side, int) for side in self._sides):
             # The cores hand blocks over through a memory of a size that is known.
             raise CannotFuseError(self._term.value)
         self.depth, self.tiling = self._choose(target)
         self.overlap = self._overlap(self.depth)
-        self.stack = 1 if self._is_all(layout) else self._choose_stack(target)
+        self.stack = 1 if self.is_all else self._choose_stack(target)
         self._extents: list[Index] = []
         self._counts: list[Index] = []
 
@@ -124,7 +124,7 @@ class ProductKernel:
 
     def _choose(self, target: Target) -> tuple[int, Tiling]:
         layout, size = self._layout, self._operands[0].kind.dtype.bytes
-        follows = not self._is_all(layout)
+        follows = not self.is_all
         live = live_tiles(layout) if follows else 0
         whole_rows = bool(layout.of_kind("reduce"))
         for most_rows, most_columns, piece in self._shapes(target):
@@ -171,8 +171,10 @@ class ProductKernel:
                 return stack
         return 1
 
-    def _is_all(self, layout: Layout) -> bool:
+    @property
+    def is_all(self) -> bool:
         """Whether nothing but the product and its rounding is computed: the accumulator itself goes to memory."""
+        layout = self._layout
         root = layout.root
         rounded = root.kind == "map" and root.operands == [self._term] and root.type.dtype in (FP16, BF16)
         node = root.node
@@ -210,7 +212,7 @@ class ProductKernel:
             places = self._places(batch, place, columns)
             evaluation = Evaluation(writer, layout, tiling, places, place.extent, columns.extent)
             dtype = writer.types.tensor(destination).dtype
-            if self._is_all(layout) and dtype in self._stored_as(layout.root.type.dtype):
+            if self.is_all and dtype in self._stored_as(layout.root.type.dtype):
                 writer.store(product, destination, *evaluation.box(layout.axes))
                 continue
             evaluation.known[self._term] = writer.operator("move", product, space=Space.VEC)
