@@ -49,6 +49,14 @@ def attention(q, k, v, out):
 
 
 @pypto.jit
+def causal_attention(q, k, v, out):
+    """A position sees itself and those before it."""
+    seen = pl.arange(0, k.shape[-2]) <= pl.arange(0, q.shape[-2])[:, None]
+    scores = pl.where(seen, pl.matmul(q, k, b_trans=True) * 0.125, -math.inf)
+    out[:] = pl.softmax(scores) @ v
+
+
+@pypto.jit
 def masked_attention(q, k, v, mask, out):
     """A mask is added to the scores."""
     out[:] = pl.softmax(pl.matmul(q, k, b_trans=True) * 0.125 + mask) @ v
@@ -128,8 +136,14 @@ def _attentions() -> Iterator[Case]:
         yield (
             "    causal",
             1.0,
-            lambda q=q, k=k, v=v, mask=mask, out=out: masked_attention(q, k, v, mask, out),
+            lambda q=q, k=k, v=v, out=out: causal_attention(q, k, v, out),
             lambda q=q, k=k, v=v: scaled(q[None], k[None], v[None], is_causal=True),
+        )
+        yield (
+            "    any mask",
+            1.0,
+            lambda q=q, k=k, v=v, mask=mask, out=out: masked_attention(q, k, v, mask, out),
+            lambda q=q, k=k, v=v, mask=mask: scaled(q[None], k[None], v[None], attn_mask=mask),
         )
 
 

@@ -27,8 +27,8 @@ def rotated(x, cos, sin, out):
     return out
 
 
-def layer(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, mask, head_count):
-    """x ``[S, D]`` through attention and a SwiGLU network, each with its norm and residual. Traced into its caller."""
+def layer(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, head_count):
+    """x ``[S, D]`` through causal attention and a SwiGLU network, each with norm and residual. Traced into a caller."""
     rows, width = x.shape
     size = width // head_count
     groups = wk.shape[1] // size
@@ -39,7 +39,10 @@ def layer(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, mask, hea
     # Queries that share keys and values stand in one more dimension, over which those broadcast.
     grouped = pl.reshape(q, [groups, head_count // groups, rows, size])
     keys = pl.reshape(k, [groups, 1, rows, size])
-    scores = pl.matmul(grouped, keys, b_trans=True) * (1 / math.sqrt(size)) + mask
+    scores = pl.matmul(grouped, keys, b_trans=True) * (1 / math.sqrt(size))
+    # No position sees later ones: blocks of scores that no query sees are not computed.
+    seen = pl.arange(0, rows) <= pl.arange(0, rows)[:, None]
+    scores = pl.where(seen, scores, float("-inf"))
     values = pl.reshape(v, [groups, 1, rows, size])
     mixed = pl.reshape(pl.softmax(scores) @ values, [head_count, rows, size])
     attended = x + pl.reshape(pl.transpose(mixed, 0, 1), [rows, width]) @ wo
@@ -61,16 +64,15 @@ def decoder_layer(
     norm_2: pl.Tensor,
     cos: pl.Tensor,
     sin: pl.Tensor,
-    mask: pl.Tensor,
     out: pl.Out[pl.Tensor],
     head_count: pl.constexpr = 4,
 ):
     """One `layer`.
 
     Queries have ``head_count`` heads, keys and values as many as their weights are wide. ``cos`` and ``sin`` are
-    ``[S, D / head_count / 2]``, ``mask`` ``[S, S]`` is added to the scores.
+    ``[S, D / head_count / 2]``. A position sees itself and those before it.
     """
-    out[:] = layer(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, mask, head_count)
+    out[:] = layer(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, head_count)
     return out
 
 
@@ -88,13 +90,12 @@ def llama_mini(
     norm_2: pl.Tensor,
     cos: pl.Tensor,
     sin: pl.Tensor,
-    mask: pl.Tensor,
     norm: pl.Tensor,
     lm_head: pl.Tensor,
     head_count: pl.constexpr = 4,
 ):
     """Logits ``[S, V]`` of one `layer` and a head: embedded tokens x ``[S, D]``, norm ``[D]``, lm_head ``[D, V]``."""
-    hidden = layer(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, mask, head_count)
+    hidden = layer(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, head_count)
     return pl.rms_norm(hidden, norm, EPSILON) @ lm_head
 
 
@@ -105,12 +106,7 @@ def angles(rows: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     return phases.cos(), phases.sin()
 
 
-def causal_mask(rows: int) -> torch.Tensor:
-    """Zero where a row may look, -inf to its right."""
-    return torch.full((rows, rows), -math.inf).triu(1)
-
-
-def in_torch(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, mask, head_count=4):
+def in_torch(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, head_count=4):
     """The same layer with torch's operators."""
     functional = torch.nn.functional
     rows, width = x.shape
@@ -124,7 +120,7 @@ def in_torch(x, wq, wk, wv, wo, gate, up, down, norm_1, norm_2, cos, sin, mask, 
     q, k, v = ((normed @ w).view(rows, -1, size).transpose(0, 1) for w in (wq, wk, wv))
     groups = k.shape[0]
     k, v = (t.repeat_interleave(head_count // groups, 0) for t in (turned(k), v))
-    mixed = functional.scaled_dot_product_attention(turned(q)[None], k[None], v[None], attn_mask=mask)[0]
+    mixed = functional.scaled_dot_product_attention(turned(q)[None], k[None], v[None], is_causal=True)[0]
     attended = x + mixed.transpose(0, 1).reshape(rows, width) @ wo
     normed = functional.rms_norm(attended, (width,), norm_2, EPSILON)
     return attended + (functional.silu(normed @ gate) * (normed @ up)) @ down
@@ -137,7 +133,7 @@ def mini_in_torch(x, *arguments):
 
 
 def inputs(generator: torch.Generator, rows: int = 16, width: int = 64, hidden: int = 172, groups: int = 2):
-    """Arguments of the layer: random weights, positions, a causal mask."""
+    """Arguments of the layer: random weights, positions."""
     size = width // 4
 
     def random(*shape: int) -> torch.Tensor:
@@ -147,4 +143,4 @@ def inputs(generator: torch.Generator, rows: int = 16, width: int = 64, hidden: 
     network = [random(width, hidden), random(width, hidden), random(hidden, width)]
     norms = [torch.ones(width), torch.ones(width)]
     x = torch.randn(rows, width, generator=generator)
-    return (x, *weights, *network, *norms, *angles(rows, size), causal_mask(rows))
+    return (x, *weights, *network, *norms, *angles(rows, size))

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from examples.llama import EPSILON, angles, causal_mask
+from examples.llama import EPSILON, angles
 
 
 class Norm(nn.Module):
@@ -55,7 +55,7 @@ class Model(nn.Module):
         normed = self.norm_1(x)
         q, k, v = (w(normed).unflatten(-1, (-1, self.size)).transpose(0, 1) for w in (self.q, self.k, self.v))
         scores = turned(q, cos, sin).unflatten(0, (self.groups, -1)) @ turned(k, cos, sin)[:, None].mT
-        scores = scores / math.sqrt(self.size) + causal_mask(len(tokens))
+        scores = scores / math.sqrt(self.size) + torch.full(scores.shape[-2:], -math.inf).triu(1)
         mixed = (scores.softmax(-1) @ v[:, None]).flatten(0, 1)
         x = x + self.o(mixed.transpose(0, 1).flatten(1))
         normed = self.norm_2(x)
@@ -66,7 +66,7 @@ class Model(nn.Module):
         """What `llama.llama_mini` is called with to compute the same."""
         projections = (self.q, self.k, self.v, self.o, self.gate, self.up, self.down)
         norms = (self.norm_1.weight, self.norm_2.weight)
-        tables = (*angles(len(tokens), self.size), causal_mask(len(tokens)))
+        tables = angles(len(tokens), self.size)
         weights = [p.weight.T for p in projections]
         last = (self.norm.weight, self.lm_head.weight.T)
         return tuple(t.detach() for t in (self.embedding(tokens), *weights, *norms, *tables, *last))

@@ -7,7 +7,7 @@ from pypto_jit.dtypes import ALL, SCALARS
 from pypto_jit.targets import BY_NAME, Target
 
 _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Memory", ("load", "store", "create_tile", "full")),
+    ("Memory", ("load", "store", "create_tile", "full", "ci")),
     ("Single elements", ("read", "write", "read_tile", "write_tile", "array_create", "array_get", "array_set")),
     ("Elementwise", ("elementwise", "cast")),
     ("Comparison and selection", ("compare", "select")),

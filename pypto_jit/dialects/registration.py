@@ -77,6 +77,7 @@ TENSOR_LEVEL = {
     "cumulate": (("source",), True),  # the sums up to each element; attribute axis
     "product": (("lhs", "rhs"), True),  # attributes a_trans, b_trans
     "fill": (("scalar", "extents*"), True),
+    "count": ((), True),  # 0, 1, ... along its only dimension
     # Attributes dims: the source's dimension of each of the result's, or -1; flipped: of the result, those that run
     # from their last element to their first.
     "rearrange": (("source", "extents*"), True),

@@ -9,8 +9,7 @@ from typing import Any
 
 from pypto_jit.dtypes import ALL, FP32, INT32, DType
 from pypto_jit.errors import DTypeError, ShapeError, TraceError
-from pypto_jit.language.cumulative import cumulated
-from pypto_jit.language.expressions import convert, elementwise, filled, rearrange
+from pypto_jit.language.expressions import convert, elementwise, filled, rearrange, record, tensor_type
 from pypto_jit.language.indices import indices, static
 from pypto_jit.language.scalars import Scalar, is_number
 from pypto_jit.language.signatures import checked
@@ -77,7 +76,9 @@ def arange(start: Any, shape: Any, dtype: DType = INT32, descending: bool = Fals
             expected="[N] or [1, N]",
             hint="pl.expand(x, shape) repeats it",
         )
-    places = elementwise("sub", cumulated(_filled("arange", extents[-1:], INT32, 1), 0), 1)
+    if extents[-1] < 0:
+        raise ShapeError("an extent is negative", span=here(), found=list(extents))
+    places = record("count", [], {}, tensor_type(tuple(extents[-1:]), INT32))
     if not isinstance(start, Scalar) and not is_number(start):
         raise TraceError("arange starts at a number", span=here(), found=start)
     wide = FP32 if dtype in ALL and dtype.is_float else INT32

@@ -14,7 +14,7 @@ from typing import Any
 
 from pypto_jit.dialects.operators import COMPARISONS, ROUND_MODES, ROWS, Operator
 from pypto_jit.dialects.types import DYNAMIC
-from pypto_jit.dtypes import ALL, DType
+from pypto_jit.dtypes import ALL, INT32, DType
 from pypto_jit.errors import DTypeError, LayoutError, ShapeError, TraceError
 from pypto_jit.language.indices import indices, integer, static
 from pypto_jit.language.parts import clamped, extract, fillpad, set_validshape
@@ -127,6 +127,11 @@ def create_tile(shape: Any, dtype: DType, target_memory: Space = Space.VEC) -> A
 def full(shape: Any, dtype: DType, value: Any) -> Any:
     attributes = {"shape": static(shape, "the shape of full"), "dtype": _dtype(dtype, "full")}
     return emit("full", (tile_scalar("full", value, dtype),), attributes)
+
+
+def ci(start: Any, shape: Any, dtype: DType = INT32) -> Any:
+    attributes = {"shape": static(shape, "the shape of ci"), "dtype": _dtype(dtype, "ci")}
+    return emit("ci", (tile_scalar("ci", start, dtype),), attributes)
 
 
 def cast(x: Any, target_type: DType, mode: str | int = "round") -> Any:
@@ -261,7 +266,7 @@ def sels(mask: Any, src: Any, tmp: Any = None, scalar: Any = None) -> Any:
 _WRITTEN = {
     function.__name__: function
     for function in (
-        *(load, store, read, write, create_tile, full, cast, reshape, transpose, move),
+        *(load, store, read, write, create_tile, full, ci, cast, reshape, transpose, move),
         *(set_validshape, fillpad, extract, matmul, concat, cmp, cmps, sel, sels),
     )
 }

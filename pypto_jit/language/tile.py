@@ -9,8 +9,10 @@ from pypto_jit.language.operators import FUNCTIONS
 from pypto_jit.language.parts import assemble, fillpad_expand, fillpad_inplace, slice
 
 create = FUNCTIONS["create_tile"]
+arange = FUNCTIONS["ci"]
 
 __all__ = [
+    "arange",
     "assemble",
     "create",
     "fillpad_expand",

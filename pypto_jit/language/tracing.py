@@ -207,7 +207,7 @@ class Trace(ABC):
         result: TensorType,
         sides: Sequence[Side] | None = None,
     ) -> Expression:
-        """Record a tensor-level operation: ``map``, ``reduce``, ``product``, ``fill`` or ``rearrange``.
+        """Record a tensor-level operation: ``map``, ``reduce``, ``product``, ``fill``, ``count`` or ``rearrange``.
 
         Args:
             operation: which.

@@ -98,6 +98,10 @@ class Emitter:
             value = self._constants[number] = self.entry_value("arith.constant", (), self.types.index, attribute)
         return value
 
+    def number(self, number: int) -> ir.Attribute:
+        """An integer attribute."""
+        return ir.IntegerAttr.get(self.types.i64, number)
+
     def arith(self, name: str, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
         """A two-operand operation on index values."""
         return self.value(f"arith.{name}", (lhs, rhs), self.types.index)

@@ -12,6 +12,8 @@ from pypto_jit.lowering.spans import span_of
 
 # Operations whose body may run more than once.
 LOOPS = frozenset({"scf.for", "scf.while"})
+# On a loop whose bounds are computed: as many turns as it has at most.
+MOST_TURNS = "pypto.most_turns"
 # Operands of a loop before what it carries: the bounds of a counted one, and whether another one runs at all.
 _HEAD = {"scf.for": 3, "scf.while": 1}
 # Arguments of a loop's body before what it carries: the counter.
@@ -130,6 +132,12 @@ def constant(value: ir.Value) -> int | None:
         if isinstance(attribute, ir.IntegerAttr):
             return attribute.value
     return None
+
+
+def most_turns(node: Node) -> int | None:
+    """Iterations of a loop, or as many as it certainly has no more of; None where that is not known."""
+    attributes = node.op.attributes
+    return ir.IntegerAttr(attributes[MOST_TURNS]).value if MOST_TURNS in attributes else trip_count(node)
 
 
 def trip_count(node: Node) -> int | None:

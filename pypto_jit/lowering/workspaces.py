@@ -13,7 +13,7 @@ from pypto_jit.lowering.extents import Extent, Pair
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.slices import Insertion, Program, SliceWriter
 from pypto_jit.lowering.stages import CannotStageError
-from pypto_jit.lowering.tree import Node, constant, trip_count
+from pypto_jit.lowering.tree import Node, constant, most_turns
 
 WORKSPACE = "pypto.workspace"
 # Slots are whole cache lines, so that the CPU can give each block a part of its own.
@@ -73,12 +73,13 @@ class Workspace:
         """The first row of the slot of this turn."""
         slot = emit.index(0)
         for loop in program.loops_around(node):
-            trips = trip_count(loop)
-            lower, step = constant(loop.operands[0]), constant(loop.operands[2])
+            trips = most_turns(loop)
+            lower, step = loop.operands[0], constant(loop.operands[2])
             assert trips is not None
-            assert lower is not None
             assert step is not None
-            turn = emit.arith("subi", writer.values[loop.bodies[0].arguments[0]], emit.index(lower))
+            start = constant(lower)
+            first = writer.values[lower] if start is None else emit.index(start)
+            turn = emit.arith("subi", writer.values[loop.bodies[0].arguments[0]], first)
             turn = emit.arith("divsi", turn, emit.index(step))
             slot = emit.arith("addi", emit.arith("muli", slot, emit.index(trips)), turn)
         return emit.arith("muli", slot, emit.index(self.rows))
@@ -94,7 +95,7 @@ def make_workspace(handover: Handover, program: Program, lowering: Lowering, num
     assert tile is not None
     counts = []
     for loop in program.loops_around(handover.node):
-        trips = trip_count(loop)
+        trips = most_turns(loop)
         if trips is None:
             span = loop.span
             where = f" at line {span.line}" if span is not None else ""

@@ -82,6 +82,10 @@ def _full(kernel: Kernel, row: Operator, dtype: DType) -> None:
     kernel.run("texpands", [kernel.constant(_value(dtype), dtype.signless)], dtype, (ROWS_, COLUMNS))
 
 
+def _ci(kernel: Kernel, row: Operator, dtype: DType) -> None:
+    kernel.run("tci", [kernel.constant(_value(dtype), dtype.signless)], dtype, (1, COLUMNS))
+
+
 def _row_reduction(kernel: Kernel, row: Operator, dtype: DType) -> None:
     assert row.instruction is not None
     source = kernel.loaded(dtype, (ROWS_, COLUMNS))
@@ -194,6 +198,7 @@ _KERNELS = {
     "select": _select,
     "elementwise": _elementwise,
     "full": _full,
+    "ci": _ci,
     "row_reduction": _row_reduction,
     "column_reduction": _column_reduction,
     "row_index": _row_index,

@@ -199,6 +199,8 @@ def _work(found: re.Match[str], tiles: dict[str, Tile], divisors: Mapping[str, i
         odd = part.valid[1] == "?" or int(part.valid[1]) % 2
         if target == "a2a3" and part.valid != ("1", "1") and BITS[part.dtype] == 8 and odd:
             yield "a part of single bytes"
+    if name == "tci" and (result.shape[0] != 1 or result.shape[1] == 1 or result.dtype not in ("i16", "i32")):
+        yield "no such counting"
     if name == "ttrans":
         (rows, across), size = given[0].shape, BITS[result.dtype] // 8
         edge, unit = (32 if size == 1 else 16), 32 // size
@@ -213,7 +215,7 @@ def _work(found: re.Match[str], tiles: dict[str, Tile], divisors: Mapping[str, i
             yield "a product of other dtypes"
         if any(extent != "?" and not 1 <= int(extent) <= 4095 for tile in (lhs, rhs) for extent in tile.valid):
             yield "a product of other extents"
-    elif pair != ("vec", "vec") and name not in ("tmov", "tinsert", "textract", "texpands"):
+    elif pair != ("vec", "vec") and name not in ("tmov", "tinsert", "textract", "texpands", "tci"):
         yield "vector work outside of the unified buffer"
     dtype = (given or written)[0].dtype
     if OF_FLOATS.match(name) and dtype not in FLOATS:
@@ -295,6 +297,7 @@ def _alloc(name: str, address: str, loc: str, dtype: str, rows: int, columns: in
             [_alloc("%s", "%a", "vec", "bf16", 1, 16), "pto.tadd ins(%s, %s : T, T) outs(%s : T)"],
             "no such arithmetic",
         ),
+        ([_alloc("%s", "%a", "vec", "i32", 2, 16), "pto.tci ins(%c : i32) outs(%s : T)"], "no such counting"),
         ([_alloc("%s", "%a", "vec", "i16", 1, 16), "pto.tands ins(%s, %c : T, i16) outs(%s : T)"], "in place"),
         (
             [

@@ -137,6 +137,15 @@ def _fill(operation: ir.Operation, operands: list[int], results: list[int]) -> _
     return run
 
 
+def _count(operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:
+    kind = _result(operation)
+
+    def run(values: _Values) -> None:
+        values[results[0]] = numpy.arange(kind.shape[0]).astype(kind.dtype.numpy)
+
+    return run
+
+
 def _rearrange(operation: ir.Operation, operands: list[int], results: list[int]) -> _Step:
     sides = _result(operation).shape
     dims = tuple(ir.DenseI64ArrayAttr(operation.attributes["dims"]))
@@ -184,6 +193,7 @@ EXPRESSION_STEPS: dict[str, Callable[[ir.Operation, list[int], list[int]], _Step
     "pypto.cumulate": _cumulate,
     "pypto.product": _product,
     "pypto.fill": _fill,
+    "pypto.count": _count,
     "pypto.rearrange": _rearrange,
     "pypto.assign": _assign,
 }

@@ -1,4 +1,4 @@
-"""NumPy meanings of the operators that move or make data: load, store, full, reshape, transpose, concat, move."""
+"""NumPy meanings of the operators that move or make data: load, store, full, ci, reshape, transpose, concat, move."""
 
 from __future__ import annotations
 
@@ -93,6 +93,14 @@ def _create_tile(call: Call) -> Tile:
 def _full(call: Call) -> Tile:
     value = scalar_array(call.operands[0], call.tile.dtype)
     return embed(numpy.full(call.tile.valid, value, call.tile.dtype.numpy), call.tile.shape, call.tile.dtype)
+
+
+@meaning("ci")
+def _ci(call: Call) -> Tile:
+    dtype = call.tile.dtype
+    start = scalar_array(call.operands[0], dtype)
+    numbers = (start + numpy.arange(call.tile.valid[-1])).astype(dtype.numpy)
+    return embed(numbers.reshape(call.tile.valid), call.tile.shape, dtype)
 
 
 @meaning("reshape")

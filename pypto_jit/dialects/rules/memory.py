@@ -90,6 +90,17 @@ def _full(row: Operator, operands: Operands, attributes: Attributes, target: Tar
 
 
 @rule
+def _ci(row: Operator, operands: Operands, attributes: Attributes, target: Target) -> TileType:
+    tile = _create_tile(row, operands, {**attributes, "space": Space.VEC}, target)
+    check_dtype(row, tile.dtype, target)
+    if any(extent != 1 for extent in tile.shape[:-1]) or tile.shape[-1] == 1:
+        raise ShapeError(
+            "ci counts along a tile of one row and several columns", found=list(tile.shape), expected="such as [1, 64]"
+        )
+    return tile
+
+
+@rule
 def _move(row: Operator, operands: Operands, attributes: Attributes, target: Target) -> TileType:
     tile = expect_tile(row, operands[0], "src")
     space = attributes["space"]

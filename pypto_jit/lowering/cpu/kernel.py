@@ -19,6 +19,7 @@ from pypto_jit.lowering.cpu.joined import Joined, find_joined
 from pypto_jit.lowering.cpu.layout import emit_concat, emit_transpose
 from pypto_jit.lowering.cpu.liveness import Live, live_after
 from pypto_jit.lowering.cpu.nest import emit_group
+from pypto_jit.lowering.cpu.numbering import emit_numbers
 from pypto_jit.lowering.cpu.parts import check_limits, emit_extract, emit_fillpad, emit_insert
 from pypto_jit.lowering.cpu.positions import emit_column_position, emit_row_position
 from pypto_jit.lowering.cpu.predicates import emit_compare, emit_select
@@ -54,6 +55,7 @@ ALONE: dict[str, Callable[[Frame, Instruction], None]] = {
     "col_argmin": emit_column_position,
     "transpose": emit_transpose,
     "concat": emit_concat,
+    "ci": emit_numbers,
     "cmp": emit_compare,
     "cmps": emit_compare,
     "sel": emit_select,

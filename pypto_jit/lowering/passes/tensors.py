@@ -23,10 +23,10 @@ from pypto_jit.lowering.passes.outline import TASK
 from pypto_jit.lowering.slices import Program
 from pypto_jit.lowering.tensors.cost import KernelCost, cost_of
 from pypto_jit.lowering.tensors.extents import index_of
-from pypto_jit.lowering.tensors.graph import VALUES, Kernel, find_kernels
+from pypto_jit.lowering.tensors.graph import VALUES, Kernel, find_kernels, unused_views
 from pypto_jit.lowering.tensors.reuse import taken_over
 from pypto_jit.lowering.tensors.writer import TileWriter
-from pypto_jit.lowering.tree import Node
+from pypto_jit.lowering.tree import Node, read
 from pypto_jit.targets import Target
 
 
@@ -42,6 +42,10 @@ def run(module: ir.Operation, lowering: Lowering) -> bool:
         if not nodes:
             continue
         changed = True
+        for node in unused_views(list(body.walk())):
+            node.op.erase()
+        body = read(function)
+        nodes = [node for node in body.walk() if node.name in VALUES or node.name == "pypto.assign"]
         program = Program(function, body)
         _Function(program, lowering).write()
         for node in reversed(nodes):

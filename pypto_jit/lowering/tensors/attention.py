@@ -3,30 +3,37 @@
 The scores of a block of queries and a piece of the keys stay on chip. The softmax is the online one (Milakov and
 Gimelshein, 2018): the largest score and the sum of the weights so far are kept, and where a later piece has a larger
 score, what was summed fades by as much as its weights would have been smaller.
+
+Where each query sees a band of keys around its own position (`bands`), pieces that no query of the block sees are left
+out, and only those that some do not see are masked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from pypto_jit._mlir import ir
 from pypto_jit.dtypes import BF16, FP16, FP32
 from pypto_jit.lowering.attributes import number, text
+from pypto_jit.lowering.tensors.bands import BandMask, Masked, find_masked
 from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
+from pypto_jit.lowering.tensors.pieces import Pieces, narrow_columns, seen
 from pypto_jit.lowering.tensors.products import operands_of
 from pypto_jit.lowering.tensors.terms import Layout, Term, reduced_axes
 from pypto_jit.lowering.tensors.tiling import ELEMENT_BYTES, FILL, Tiling, live_tiles, turned_axis, whole_fractals
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
-from pypto_jit.lowering.tree import Node
+from pypto_jit.lowering.tree import MOST_TURNS, Node
 from pypto_jit.lowering.types import TypeTable
 from pypto_jit.targets import FRACTAL_EDGE, Space, Target
 
 Maker = Callable[[ir.Value], Node | None]
 # Queries and keys of a piece of the scores, the first that fits on chip.
 _PIECES = ((64, 192), (64, 128), (32, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
+# Tiles of scores that masking one takes: which positions differ by how much, and what selects.
+_MASKS = 3
 # A row of scores that are all -inf so far must not make its weights NaN.
 _LOWEST = -3.4028234663852886e38
 
@@ -39,15 +46,24 @@ class Softmax:
         scores: what the softmax is of.
         nodes: all that follows the scores, in order.
         product: with the values.
+        masked: which of the scores count; None where all do.
     """
 
     scores: ir.Value
     nodes: tuple[Node, ...]
     product: Node
+    masked: Masked | None = None
 
 
-def find_attention(value: ir.Value, maker: Maker, types: TypeTable) -> Softmax | None:
-    """Whether a value is a product of a softmax, all of which only it uses, with something in memory."""
+def find_attention(value: ir.Value, maker: Maker, origin: Maker, types: TypeTable) -> Softmax | None:
+    """Whether a value is a product of a softmax, all of which only it uses, with something in memory.
+
+    Args:
+        value: a computed tensor.
+        maker: gives the operation that computes a value within the kernel; None where it is in memory.
+        origin: gives the operation that computes a value anywhere.
+        types: of the context.
+    """
     rounded = _mapped(value, "cast", None, maker)
     product = maker(rounded.operands[0] if rounded else value)
     if product is None or product.name != "pypto.product" or number(product.op, "a_trans"):
@@ -65,7 +81,10 @@ def find_attention(value: ir.Value, maker: Maker, types: TypeTable) -> Softmax |
     if not floats or not same or min(kinds[1].shape[-2:]) < FRACTAL_EDGE:
         return None
     last = [product] if rounded is None else [product, rounded]
-    return Softmax(scores, (*nodes, *last), product)
+    masked = find_masked(scores, maker, origin, types)
+    if masked is None or maker(masked.scores) is None or _uses(masked.scores) != 1:
+        return Softmax(scores, (*nodes, *last), product)
+    return Softmax(masked.scores, (masked.node, *nodes, *last), product, masked)
 
 
 def _softmax(weights: ir.Value, maker: Maker, types: TypeTable) -> tuple[Any, ...] | None:
@@ -135,7 +154,7 @@ def choose_scores(softmax: Softmax, layout: Layout, types: TypeTable, target: Ta
     sizes = [kind.dtype.bytes for kind in kinds]
     for most_rows, most_keys in _PIECES:
         m, n = (min(most, whole_fractals(extent)) for most, extent in ((most_rows, rows), (most_keys, keys)))
-        needed = _on_chip((m, n, depth, width), keys, live, sizes)
+        needed = _on_chip((m, n, depth, width), keys, live, sizes, masked=softmax.masked is not None)
         fill = {Space.VEC: FILL}
         if all(size <= target.capacity[space] * fill.get(space, 1) for space, size in needed.items()):
             m, n = min(m, rows), min(n, keys)
@@ -143,7 +162,7 @@ def choose_scores(softmax: Softmax, layout: Layout, types: TypeTable, target: Ta
     return None
 
 
-def _on_chip(sides: Sequence[int], keys: int, live: int, sizes: Sequence[int]) -> dict[Space, int]:
+def _on_chip(sides: Sequence[int], keys: int, live: int, sizes: Sequence[int], *, masked: bool) -> dict[Space, int]:
     """The bytes of each memory that a piece of the scores takes.
 
     Args:
@@ -151,14 +170,16 @@ def _on_chip(sides: Sequence[int], keys: int, live: int, sizes: Sequence[int]) -
         keys: how many there are.
         live: tiles of scores that live at once.
         sizes: bytes of an element of queries, keys, weights and values.
+        masked: whether some scores do not count.
     """
     m, n, d, w = map(whole_fractals, sides)
     query, key, weights, values = (
         count * size for count, size in zip((m * d, d * n, m * n, n * w), sizes, strict=True)
     )
+    among = (live + _MASKS) * m * narrow_columns(m, n) if masked else 0
     return {
         # What is summed so far, what is added, and their sum, where there are several pieces.
-        Space.VEC: (live * m * n + (3 * m * w if n < keys else 0)) * ELEMENT_BYTES,
+        Space.VEC: (max(live * m * n, among) + (3 * m * w if n < keys or masked else 0)) * ELEMENT_BYTES,
         Space.MAT: query + key + weights + values,
         Space.LEFT: max(query, weights),
         Space.RIGHT: max(key, values),
@@ -186,6 +207,7 @@ class AttentionKernel:
         self.depth = query.kind.shape[-2 if query.turned else -1]
         self.width = types.tensor(second.results[0]).shape[-1]
         *batch, self.rows, self.keys = self.term.type.shape
+        self.masked = softmax.masked
         self._counts: list[Index] = [*batch, -(-self.rows // tiling.rows)]
         self.layout = _with(softmax, layout, types)
 
@@ -198,7 +220,21 @@ class AttentionKernel:
         """The bytes of each memory that a block takes."""
         query, key, values = (operand.kind.dtype.bytes for operand in self.operands)
         sides = self.tiling.rows, self.tiling.columns, self.depth, self.width
-        return _on_chip(sides, self.keys, self.tiling.live, (query, key, values, values))
+        sizes = query, key, values, values
+        return _on_chip(sides, self.keys, self.tiling.live, sizes, masked=self.masked is not None)
+
+    def keys_of_blocks(self) -> list[int]:
+        """With how many keys the queries of each block are compared, in one matrix of a batch."""
+        size, band = self.tiling.rows, None if self.masked is None else self.masked.band
+        narrow, found = narrow_columns(size, self.tiling.columns), []
+        for first in range(0, self.rows, size):
+            start, stop = 0, self.keys
+            if band is not None and band.lowest is not None:
+                start = max(0, first + band.lowest) // narrow * narrow
+            if band is not None and band.highest is not None:
+                stop = max(0, min(first + size, self.rows) + band.highest)
+            found.append(max(0, min(self.keys, -(-stop // narrow) * narrow) - start))
+        return found
 
     def count_blocks(self, writer: TileWriter) -> Index:
         """How many independent blocks there are."""
@@ -216,20 +252,39 @@ class AttentionKernel:
         block = _Block(self, writer, batch, writer.multiply(i, self.tiling.rows))
         step, keys = self.tiling.columns, self.keys
         place = [*batch, block.queries.offset, 0], [*(1 for _ in batch), block.queries.extent, self.width]
-        if keys <= step:
+        if keys <= (step if self.masked is None else narrow_columns(self.tiling.rows, step)):
             # The accumulator is rounded as it is stored.
             writer.store(block.only(), destination, *place)
             return
-        whole = keys // step * step
-        with writer.loop(0, whole, step, block.start()) as loop:
-            loop.yielded = block.following(loop.carried, Place(loop.index, step))
-        state = loop.results
-        if whole < keys:
-            # A last piece of its own: in a loop all pieces have the same extent.
-            state = block.following(state, Place(whole, keys - whole))
+        state = block.start()
+        for piece in self._pieces(writer, block.queries):
+            state = self._after(writer, block, state, piece)
         _, total, summed = state
         result = writer.operator("row_expand_div", summed, total)
         writer.store(writer.convert(result, writer.types.tensor(destination).dtype), destination, *place)
+
+    def _after(self, writer: TileWriter, block: _Block, state: list[ir.Value], pieces: Pieces) -> list[ir.Value]:
+        """The state after some pieces."""
+        columns, extent, masked = pieces.columns, pieces.extent, pieces.masked
+        if pieces.count == 0:
+            return state
+        if pieces.count == 1 and isinstance(pieces.start, int) and isinstance(pieces.stop, int):
+            return block.following(state, Place(pieces.start, extent), columns, masked=masked)
+        most = None if pieces.most is None else {MOST_TURNS: writer.emitter.number(pieces.most)}
+        with writer.loop(pieces.start, pieces.stop, columns, state, most) as loop:
+            loop.yielded = block.following(loop.carried, Place(loop.index, extent), columns, masked=masked)
+        return list(loop.results)
+
+    def _pieces(self, writer: TileWriter, queries: Place) -> list[Pieces]:
+        """The pieces of the keys that a block of queries needs, in order.
+
+        In a loop all pieces have the same extent, so that a shorter last one has a loop of its own.
+        """
+        step, keys = self.tiling.columns, self.keys
+        if self.masked is None:
+            whole = keys // step * step
+            return [Pieces(0, whole, step, step), Pieces(whole, keys, step, keys - whole)]
+        return seen(writer, self.masked.band, queries, self.tiling, keys)
 
 
 class _Block:
@@ -246,28 +301,42 @@ class _Block:
         self.queries = Place(offset, writer.part(offset, kernel.tiling.rows, kernel.rows))
         depth = Place(0, kernel.depth)
         self._query = kernel.operands[0].load(writer, batch, (self.queries, depth), (kernel.tiling.rows, kernel.depth))
+        self._mask = (
+            None if kernel.masked is None else BandMask(writer, kernel.masked, self.queries, kernel.tiling.rows)
+        )
 
     def only(self) -> ir.Value:
         """The result, in the accumulator, where one piece has all keys."""
-        writer, keys = self._writer, Place(0, self._kernel.keys)
-        scores = self._scores(keys)
-        weights = self._weights(scores, self._largest(scores))
-        return self._weighted(writer.operator("row_expand_div", weights, writer.operator("row_sum", weights)), keys)
+        writer, keys, columns = self._writer, Place(0, self._kernel.keys), self._kernel.tiling.columns
+        scores = self._scores(keys, columns, masked=True)
+        largest = writer.operator("row_max", scores)
+        largest = writer.operator("maximums", largest, writer.number(_LOWEST, FP32))
+        weights = self._weights(scores, largest)
+        return self._weighted(
+            writer.operator("row_expand_div", weights, writer.operator("row_sum", weights)), keys, columns
+        )
 
     def start(self) -> list[ir.Value]:
         """The state before the first piece."""
         return [self._full(_LOWEST, 1), self._full(0.0, 1), self._full(0.0, self._kernel.width)]
 
-    def following(self, state: Sequence[ir.Value], keys: Place) -> list[ir.Value]:
-        """The state after another piece."""
+    def following(self, state: Sequence[ir.Value], keys: Place, columns: int, *, masked: bool) -> list[ir.Value]:
+        """The state after another piece.
+
+        Args:
+            state: before it.
+            keys: of the piece.
+            columns: of its tiles.
+            masked: whether a query may not see some of them.
+        """
         writer = self._writer
         before, total, summed = state
-        scores = self._scores(keys)
+        scores = self._scores(keys, columns, masked=masked)
         largest = writer.operator("maximum", before, writer.operator("row_max", scores))
         # What is done to whole tiles follows each other, so that it becomes one loop on the CPU.
         weights = self._weights(scores, largest)
         added = writer.operator("row_sum", weights)
-        product = writer.operator("move", self._weighted(weights, keys), space=Space.VEC)
+        product = writer.operator("move", self._weighted(weights, keys, columns), space=Space.VEC)
         fade = writer.operator("exp", writer.operator("sub", before, largest))
         total = writer.operator("add", writer.operator("mul", total, fade), added)
         summed = writer.operator("add", writer.operator("row_expand_mul", summed, fade), product)
@@ -279,31 +348,27 @@ class _Block:
         tile = writer.operator("full", writer.number(number, FP32), shape=(rows, columns), dtype=FP32)
         return writer.limited(tile, (self.queries.extent, columns))
 
-    def _scores(self, keys: Place) -> ir.Value:
+    def _scores(self, keys: Place, columns: int, *, masked: bool) -> ir.Value:
         kernel, writer = self._kernel, self._writer
-        key = kernel.operands[1].load(
-            writer, self._batch, (Place(0, kernel.depth), keys), (kernel.depth, kernel.tiling.columns)
-        )
+        key = kernel.operands[1].load(writer, self._batch, (Place(0, kernel.depth), keys), (kernel.depth, columns))
         product = writer.operator("move", writer.operator("matmul", self._query, key), space=Space.VEC)
         numbers = [*(Place(index, 1) for index in self._batch), self.queries, keys]
         places = {axis: place for axis, place in zip(kernel.term.axes, numbers, strict=True) if axis is not None}
+        tiling = replace(kernel.tiling, columns=columns)
         evaluation = Evaluation(
-            writer, kernel.scores, kernel.tiling, places, self.queries.extent, keys.extent, {kernel.term: product}
+            writer, kernel.scores, tiling, places, self.queries.extent, keys.extent, {kernel.term: product}
         )
-        return evaluation.tile(kernel.scores.root)
-
-    def _largest(self, scores: ir.Value) -> ir.Value:
-        writer = self._writer
-        return writer.operator("maximums", writer.operator("row_max", scores), writer.number(_LOWEST, FP32))
+        scores = evaluation.tile(kernel.scores.root)
+        return self._mask.apply(scores, keys) if masked and self._mask is not None else scores
 
     def _weights(self, scores: ir.Value, largest: ir.Value) -> ir.Value:
         return self._writer.operator("exp", self._writer.operator("row_expand_sub", scores, largest))
 
-    def _weighted(self, weights: ir.Value, keys: Place) -> ir.Value:
+    def _weighted(self, weights: ir.Value, keys: Place, columns: int) -> ir.Value:
         """The sum of the values of a piece, weighted, in the accumulator."""
         kernel, writer = self._kernel, self._writer
         operand = kernel.operands[2]
-        value = operand.load(writer, self._batch, (keys, Place(0, kernel.width)), (kernel.tiling.columns, kernel.width))
+        value = operand.load(writer, self._batch, (keys, Place(0, kernel.width)), (columns, kernel.width))
         narrow = writer.operator("move", writer.convert(weights, operand.kind.dtype), space=Space.MAT)
         return writer.operator("matmul", narrow, value)
 

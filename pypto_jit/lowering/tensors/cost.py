@@ -120,17 +120,20 @@ class _Model:
         )
 
     def _attention(self, plan: AttentionKernel, name: str, operations: _Operations) -> KernelCost:
-        """A block reads its queries, all keys and values, and its part of what else the scores are computed from."""
+        """A block reads its queries, the keys and values that they see, and its part of what else makes the scores."""
         kernel, batch = self._kernel, prod(plan.term.type.shape[:-2])
         self._layout = plan.scores
         query, key, values = (operand.kind.dtype.bytes for operand in plan.operands)
-        scores = batch * plan.rows * plan.keys
+        seen = plan.keys_of_blocks()
+        rows = [min(plan.tiling.rows, plan.rows - k * plan.tiling.rows) for k in range(len(seen))]
+        scores = batch * sum(count * keys for count, keys in zip(rows, seen, strict=True))
         read = batch * plan.rows * plan.depth * query
-        read += plan.blocks * plan.keys * (plan.depth * key + plan.width * values)
+        read += batch * sum(seen) * (plan.depth * key + plan.width * values)
         read += sum(self._read(term) for term in plan.scores.terms if term.kind == "memory")
         # The largest score, the differences, their powers, their sum and the quotients.
         flops = 2 * scores * (plan.depth + plan.width) + 5 * scores
-        flops += sum(self._flops(term) for term in plan.scores.terms if term.kind != "product")
+        others = sum(self._flops(term) for term in plan.scores.terms if term.kind != "product")
+        flops += others * scores // (batch * plan.rows * plan.keys)
         written = batch * plan.rows * plan.width * self._written.dtype.bytes
         tile = (plan.tiling.rows, plan.tiling.columns, plan.depth)
         made = written if kernel.destination is None else 0
@@ -235,5 +238,5 @@ class _Product:
 
 def _label(term: Term) -> str:
     assert term.node is not None
-    names = {"product": "matmul", "cumulate": "cumsum", "fill": "full", "select": "where"}
+    names = {"product": "matmul", "cumulate": "cumsum", "fill": "full", "count": "arange", "select": "where"}
     return names.get(term.kind) or text(term.node.op, "row") or term.kind

@@ -40,12 +40,12 @@ class CumulativeKernel:
         tiling: its tiles.
 
     Raises:
-        CannotFuseError: what is added up is a reduction or a product, or lies turned in memory.
+        CannotFuseError: what is added up is a reduction, a product or places, or lies turned in memory.
     """
 
     def __init__(self, layout: Layout, target: Target) -> None:
         for term in layout.terms:
-            if term.kind in ("reduce", "product"):
+            if term.kind in ("reduce", "product", "count"):
                 raise CannotFuseError(term.value)
         turned_axis(layout, ())
         assert layout.cumulated is not None

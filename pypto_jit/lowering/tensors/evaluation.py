@@ -8,7 +8,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.dialects.operators import BY_NAME
 from pypto_jit.dialects.rows.families import EXPANSION_OF, WITH_SCALAR
 from pypto_jit.dialects.types import TileType
-from pypto_jit.dtypes import FP16, FP32, DType
+from pypto_jit.dtypes import FP16, FP32, INT32, DType
 from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.tensors.extents import index_of
 from pypto_jit.lowering.tensors.selection import Bits, along_rows, as_number, choose, compare, is_set
@@ -220,6 +220,16 @@ class Evaluation:
         dtype = computing_dtype(term.type.dtype)
         tile = self._writer.operator("full", term.node.operands[0], shape=self._shape(form), dtype=dtype)
         return self._writer.limited(tile, self._extents(form))
+
+    def _count(self, term: Term) -> ir.Value:
+        writer, form, (axis,) = self._writer, self.form(term.axes), term.axes
+        place = Place(0, 1) if axis is None else self._places[axis]
+        along = max(self._shape(form))
+        if along == 1:
+            return writer.operator("full", writer.as_number(place.offset), shape=(1, 1), dtype=INT32)
+        line = writer.operator("ci", writer.as_number(place.offset), shape=(1, along), dtype=INT32)
+        line = writer.limited(line, (1, max(self._extents(form), key=lambda extent: extent != 1)))
+        return writer.operator("reshape", line, shape=(along, 1)) if form.rows else line
 
     def _reduce(self, term: Term) -> ir.Value:
         assert term.node is not None

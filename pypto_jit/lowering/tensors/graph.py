@@ -7,7 +7,7 @@ sources are written in between go to memory before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pypto_jit._mlir import ir
@@ -28,13 +28,16 @@ from pypto_jit.targets import Target
 Plan = RowKernel | ColumnKernel | CumulativeKernel | ProductKernel | AttentionKernel
 # Operations whose results are values, not memory.
 VALUES = frozenset(
-    {"pypto.map", "pypto.select", "pypto.reduce", "pypto.cumulate", "pypto.product", "pypto.fill", "pypto.rearrange"}
+    {
+        *("pypto.map", "pypto.select", "pypto.reduce", "pypto.cumulate", "pypto.product"),
+        *("pypto.fill", "pypto.count", "pypto.rearrange"),
+    }
 )
 # Operations that write, or say what a task may write, and which operand that is.
 _WRITTEN = {"pypto.assign": 1, "pypto.store": 1, "pypto.write": 1, "pypto.access": 0}
 # Elementwise operations that are rather computed twice than kept; other operations are kept.
 _CHEAP = 4
-_COSTS = {"pypto.map": 1, "pypto.select": 1, "pypto.fill": 0, "pypto.rearrange": 0}
+_COSTS = {"pypto.map": 1, "pypto.select": 1, "pypto.fill": 0, "pypto.count": 0, "pypto.rearrange": 0}
 
 
 _KINDS = {
@@ -73,6 +76,15 @@ def find_kernels(program: Program, types: TypeTable, target: Target) -> list[Ker
     return _Search(program, types, target).kernels()
 
 
+def unused_views(nodes: Sequence[Node]) -> list[Node]:
+    """The views that nothing reads or writes through, the last one first."""
+    found: dict[ir.Operation, Node] = {}
+    for node in reversed(nodes):
+        if node.name == "pypto.view" and all(use.owner.operation in found for use in node.results[0].uses):
+            found[node.op] = node
+    return list(found.values())
+
+
 def _plan(layout: Layout, types: TypeTable, extents: Extents, target: Target) -> Plan:
     products = layout.of_kind("product")
     for term in layout.terms:
@@ -98,11 +110,12 @@ class _Search:
         self._extents = Extents(program, types)
         self._why: dict[ir.Value, str] = {}
         self._assigns = [node for node in program.nodes if node.name == "pypto.assign"]
+        unused = set(unused_views(program.nodes))
         # What is viewed, or read element by element or tile by tile, is memory.
         self._in_memory = {
             operand
             for node in program.nodes
-            if node.name not in VALUES and node.name != "pypto.assign"
+            if node.name not in VALUES and node.name != "pypto.assign" and node not in unused
             for operand in node.operands
             if self._is_value(operand)
         }
@@ -183,7 +196,10 @@ class _Search:
         self, value: ir.Value, written: ir.Value, maker: Callable[[ir.Value], Node | None]
     ) -> AttentionKernel | None:
         """The kernel of a value that is a product of a softmax of another product."""
-        found, kinds = find_attention(value, maker, self._types), [self._types.tensor(v) for v in (value, written)]
+        found, kinds = (
+            find_attention(value, maker, self._program.maker.get, self._types),
+            [self._types.tensor(v) for v in (value, written)],
+        )
         if found is None or kinds[0].shape != kinds[1].shape or kinds[0].dtype != kinds[1].dtype:
             return None
         scores = lay_out(found.scores, self._extents.shape(found.scores), maker, self._types, self._extents)

@@ -59,7 +59,7 @@ class Term:
 
     @property
     def kind(self) -> str:
-        """``memory``, ``map``, ``select``, ``reduce``, ``product`` or ``fill``."""
+        """``memory``, ``map``, ``select``, ``reduce``, ``product``, ``fill`` or ``count``."""
         return "memory" if self.node is None else self.node.name.removeprefix("pypto.")
 
     @property

@@ -191,7 +191,8 @@ def _first_group(layout: Layout, turned: int | None) -> tuple[int, ...]:
 
 
 def _placed(layout: Layout) -> list[Term]:
-    return [layout.root, *(term for term in layout.terms if term.kind == "memory")]
+    """The terms whose tiles are parts of something as it lies."""
+    return [layout.root, *(term for term in layout.terms if term.kind in ("memory", "count"))]
 
 
 def _extends(term: Term, group: tuple[int, ...], column: int | None) -> bool:

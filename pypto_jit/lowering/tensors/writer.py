@@ -88,6 +88,12 @@ class TileWriter:
             return min(a, b)
         return self.emitter.arith("minsi", self.value(a), self.value(b))
 
+    def greatest(self, a: Index, b: Index) -> Index:
+        """max(a, b)."""
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        return self.emitter.arith("maxsi", self.value(a), self.value(b))
+
     def part(self, offset: Index, size: int, extent: Index) -> Index:
         """How much of a part of a dimension there is, where the last one may be shorter."""
         if size == 1 or (isinstance(extent, int) and extent % size == 0):
@@ -287,6 +293,18 @@ class TileWriter:
             return self.operator("sub", tile, high)
         shift = self.number(wide.bits - dtype.bits, wide)
         return self.operator("shrs", self.operator("shls", tile, shift), shift)
+
+    def as_number(self, index: Index) -> ir.Value:
+        """An index as an INT32 scalar."""
+        if isinstance(index, int):
+            return self.number(index, INT32)
+        return self.emitter.value("arith.index_cast", [index], self.types.scalar(INT32))
+
+    def as_float(self, index: Index) -> ir.Value:
+        """An index as an FP32 scalar, exact up to 2**24."""
+        if isinstance(index, int):
+            return self.number(index, FP32)
+        return self.emitter.value("arith.sitofp", [self.as_number(index)], self.types.scalar(FP32))
 
     def number(self, value: float, dtype: DType) -> ir.Value:
         """A scalar constant."""

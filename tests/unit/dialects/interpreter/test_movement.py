@@ -119,6 +119,15 @@ def test_store_aligns_ranks_on_the_right(run_module, shape, tensor):
     assert given.ravel()[source.size :].sum() == 0
 
 
+def test_ci(run_module):
+    text = ModuleText()
+    out = text.tensor((1, 5), INT16)
+    text.store(text.operator("ci", text.constant(32765, "i16"), shape=(1, 5), dtype=INT16), out, [0, 0])
+    target = numpy.zeros((1, 5), numpy.int16)
+    run_module(text, target)
+    assert target.tolist() == [[32765, 32766, 32767, -32768, -32767]]
+
+
 def test_full(run_module):
     text = ModuleText()
     out = text.tensor((2, 3), INT16)
