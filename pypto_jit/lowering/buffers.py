@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pypto_jit._mlir import ir
@@ -189,10 +190,17 @@ class Buffers:
         other = _MOVED_AS.get(ref.type.dtype)
         return ref if other is None else self.view(ref, replace(ref.type, dtype=other), ref.extents)
 
-    def move_part(self, name: str, source: TileRef, place: tuple[ir.Value, ir.Value], goal: TileRef) -> None:
+    def move_part(
+        self,
+        name: str,
+        source: TileRef,
+        place: tuple[ir.Value, ir.Value],
+        goal: TileRef,
+        attributes: Mapping[str, ir.Attribute] | None = None,
+    ) -> None:
         """Emit the move of a part of a tile, ``textract`` or ``tinsert``, which starts at a row and a column."""
         handles = [self.as_floats(ref).handle for ref in (source, goal)]
-        self._emitter.emit(f"pto.{name}", (handles[0], *place, handles[1]))
+        self._emitter.emit(f"pto.{name}", (handles[0], *place, handles[1]), attributes=attributes)
 
     def moves_width(self, kind: TileBufType) -> bool:
         """Whether the machine moves parts of so many valid columns."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pypto_jit._mlir import ir
+from pypto_jit.dialects.assembly.forms import REFUSED
 from pypto_jit.dialects.operators import PAD_VALUES
 from pypto_jit.dialects.types import DYNAMIC
 from pypto_jit.lowering.attributes import text
@@ -14,7 +15,7 @@ from pypto_jit.lowering.divisors import divisor
 from pypto_jit.lowering.emitter import Emitter
 from pypto_jit.lowering.transposes import Transposes
 from pypto_jit.lowering.tree import Node, constant
-from pypto_jit.targets import Space, Target
+from pypto_jit.targets import FRACTAL_EDGE, NZ, ROW_ALIGNMENT, Space, Target
 
 Define = Callable[[Node], TileRef]
 ExtentsOf = Callable[[Node], Extents]
@@ -81,7 +82,7 @@ class Parts:
     def _extract(self, node: Node, goal: TileRef) -> None:
         source, place = self._buffers.ref(node.operands[0]), self._place(node.operands[1:3])
         if self._moves_at(source, goal, place[1]):
-            self._buffers.move_part("textract", source, place, goal)
+            self._buffers.move_part("textract", source, place, goal, _refused(source, goal, place))
             return
         whole = self._rows(source, place[0], goal)
         cut = self._transposes.room(goal)
@@ -130,6 +131,21 @@ class Parts:
     def _place(self, values: list[ir.Value]) -> Place:
         row, column = (self._value(value) for value in values)
         return row, column
+
+
+def _refused(source: TileRef, goal: TileRef, place: Place) -> dict[str, ir.Attribute]:
+    """What says why only the CPU takes a part of a tile in Mat, where that is known: it is one of whole fractals."""
+    unit = ROW_ALIGNMENT // source.type.dtype.bytes
+    edges = (unit, FRACTAL_EDGE) if goal.type.space is Space.RIGHT else (FRACTAL_EDGE, unit)
+    if source.type.space is not Space.MAT:
+        return {}
+    if source.type.layout != NZ:
+        edges = (max(edges), max(edges))
+    if all((constant(start) or 0) % edge == 0 for start, edge in zip(place, edges, strict=True)):
+        return {}
+    rows, columns = edges
+    why = f"a part of {source.type.dtype} in Mat starts at a multiple of {rows} rows and {columns} columns"
+    return {REFUSED: ir.StringAttr.get(why)}
 
 
 PART_OPERATIONS = frozenset({"pypto.set_validshape", "pypto.fillpad", "pypto.extract", "pypto.insert"})

@@ -7,7 +7,7 @@ import torch
 
 import pypto_jit as pypto
 import pypto_jit.language as pl
-from pypto_jit.errors import BoundsError, DTypeError, LayoutError, PyptoError, ShapeError, TraceError
+from pypto_jit.errors import AssemblyError, BoundsError, DTypeError, LayoutError, PyptoError, ShapeError, TraceError
 from tests.asm.test_legality import faults
 from tests.language.everywhere import check
 
@@ -220,6 +220,29 @@ def test_parts_of_mat_tiles_are_operands(dtype):
     expected = (a.double() @ b.double()).to(result)
     check(kernel, a, b, torch.zeros(32, 32, dtype=result), out=expected)
     assert kernel.lower(a, b, torch.zeros(32, 32, dtype=result))["pto"].count("pto.textract") == 4
+
+
+@pytest.mark.parametrize(("row", "column", "prints"), [(16, 32, True), (0, 16, False)])
+def test_parts_of_mat_tiles_are_whole_fractals(row, column, prints):
+    @pypto.jit
+    def kernel(a, b, out):
+        left = pl.load(a, [0, 0], [32, 64], target_memory=pl.Mem.Mat)
+        right = pl.load(b, [0, 0], [32, 32], target_memory=pl.Mem.Mat)
+        part = pl.extract(left, row, column, [16, 32], target_memory=pl.Mem.Left)
+        pl.store(pl.matmul(part, right), [0, 0], out)
+
+    a = torch.randint(-3, 4, (32, 64)).to(torch.int8)
+    b = torch.randint(-3, 4, (32, 32)).to(torch.int8)
+    expected = (a[row : row + 16, column : column + 32].double() @ b.double()).int()
+    out = torch.zeros(16, 32, dtype=torch.int32)
+    check(kernel, a, b, out, ways=("compiled", "interpreted", "trace"), out=expected)
+    if prints:
+        assert "pto.textract" in kernel.lower(a, b, out)["pto"]
+        return
+    with pytest.raises(AssemblyError, match="INT8 in Mat starts at a multiple of 16 rows and 32 columns") as caught:
+        kernel.lower(a, b, out)["pto"]
+    assert caught.value.span is not None
+    assert "pl.extract" in caught.value.span.excerpt()
 
 
 def test_accumulators_are_written_into_mat():
