@@ -22,6 +22,7 @@ from pypto_jit.language.expressions import (
     sides_of,
     type_of,
 )
+from pypto_jit.language.integers import WIDER, narrowed, widened
 from pypto_jit.language.tracing import here
 from pypto_jit.language.values import Tensor
 
@@ -41,6 +42,9 @@ def cumulated(tensor: Any, axis: Any) -> Tensor:
     axes = axes_of("cumsum", tensor, axis)
     if axis is None or len(axes) != 1:
         raise TraceError("cumsum runs along one axis", span=here(), found=axis, expected="an integer")
+    if kind.dtype in WIDER:
+        (wide,) = widened([tensor], kind.dtype)
+        return narrowed("cumsum", cumulated(wide, axis), kind.dtype)
     with at_the_line():
         result = cumulate_type(kind, axes[0])
         check_row("row_sum", kind.dtype)

@@ -24,6 +24,7 @@ from pypto_jit.language.expressions import (
     source,
     type_of,
 )
+from pypto_jit.language.integers import WIDER, widened
 from pypto_jit.language.selection import compared, where
 from pypto_jit.language.tracing import here
 from pypto_jit.language.values import Tensor
@@ -37,6 +38,8 @@ def place(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> T
         TraceError: several axes are given.
     """
     kind = type_of(operand_of(name, tensor))
+    if kind.dtype in WIDER:
+        return place(name, *widened([tensor], kind.dtype), axis, keepdims)
     if axis is None:
         return _flat(name, tensor, bool(keepdims))
     axes = axes_of(name, tensor, axis)

@@ -34,6 +34,10 @@ def method(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     Extents are given as one list or one by one where the first argument after the value is a shape.
     """
     receiver, *parameters = inspect.signature(function).parameters.values()
+    if receiver.kind is receiver.VAR_POSITIONAL:
+        # It may be followed by more of its kind.
+        parameters = [receiver, *parameters]
+        receiver = inspect.Parameter("x", receiver.POSITIONAL_OR_KEYWORD)
     signature = inspect.Signature(parameters)
     check = _Check(f"x.{name}", signature)
     takes_extents = bool(parameters) and parameters[0].name in ("shape", "axes")

@@ -49,6 +49,18 @@ def test_conversions_and_selection():
         assert torch.equal(results[1], x.half().float() * 2)
 
 
+def test_a_method_that_takes_more_of_its_kind():
+    @pypto.jit
+    def kernel(x, y):
+        return x.concat(y, x, dim=0), x.concat(y[:, :3])
+
+    x, y = _random(2, 5), _random(2, 5, seed=1)
+    for run in (kernel, kernel.interpret):
+        rows, columns = run(x, y)
+        assert torch.equal(rows, torch.cat([x, y, x]))
+        assert torch.equal(columns, torch.cat([x, y[:, :3]], 1))
+
+
 def test_tiles_have_them_too():
     @pypto.jit
     def kernel(x, out):

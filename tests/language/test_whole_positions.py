@@ -57,11 +57,17 @@ def test_places_in_what_does_not_fit_on_chip(shape, axis):
 
 
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32, torch.int16])
-@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32, torch.int16, torch.int8])
+@pytest.mark.parametrize("axis", [0, 1, None])
 def test_places_in_every_dtype(dtype, axis, target):
     x = _few_values(20, 33, dtype=dtype)
     check(lambda x: pl.argmax(x, axis), x.float().argmax(axis), x, target=target)
+
+
+def test_places_of_unsigned_integers():
+    x = torch.tensor([[3, 200, 100], [130, 127, 128]], dtype=torch.uint8)
+    check(lambda x: pl.argmax(x, 1), torch.tensor([1, 0]), x)
+    check(lambda x: pl.argmin(x, 1), torch.tensor([0, 1]), x)
 
 
 def test_long_integers_are_compared_exactly():
@@ -97,8 +103,8 @@ def test_misuse_of_places():
         pypto.jit(lambda x: pl.argmax(x, (0, 1)))(torch.zeros(3, 4))
     with pytest.raises(ShapeError, match="each once"):
         pypto.jit(lambda x: pl.argmax(x, 2))(torch.zeros(3, 4))
-    with pytest.raises(DTypeError, match="does not take INT8"):
-        pypto.jit(lambda x: pl.argmax(x, 1))(torch.zeros(3, 4, dtype=torch.int8))
+    with pytest.raises(DTypeError, match="does not take INT64"):
+        pypto.jit(lambda x: pl.argmax(x, 1))(torch.zeros(3, 4, dtype=torch.int64))
 
 
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
@@ -128,6 +134,10 @@ def test_totals_that_do_not_fit_on_chip():
 def test_totals_of_integers_wrap_and_narrow_floats_are_rounded_once():
     x = torch.tensor([[30000, 30000, 10000], [1, 2, 3]], dtype=torch.int16)
     check(lambda x: pl.cumsum(x, 1), x.cumsum(1).to(torch.int16), x)
+    x = torch.tensor([[100, 100, 100], [1, 2, -3]], dtype=torch.int8)
+    check(lambda x: pl.cumsum(x, 1), torch.tensor([[100, -56, 44], [1, 3, 0]]), x)
+    x = torch.tensor([[200, 100], [5, 250]], dtype=torch.uint8)
+    check(lambda x: pl.cumsum(x, 0), torch.tensor([[200, 100], [205, 94]]), x)
     # In FP16 steps 2048 + 1 stays 2048.
     x = torch.tensor([[2048.0, 1, 1, 1, 1]]).expand(3, 5).half()
     check(lambda x: pl.cumsum(x, 1), x.float().cumsum(1).half(), x)
@@ -167,8 +177,8 @@ def test_misuse_of_totals():
             pypto.jit(lambda x, axis=axis: pl.cumsum(x, axis))(torch.zeros(3, 4))
     with pytest.raises(ShapeError, match="each once"):
         pypto.jit(lambda x: pl.cumsum(x, 2))(torch.zeros(3, 4))
-    with pytest.raises(DTypeError, match="does not take INT8"):
-        pypto.jit(lambda x: pl.cumsum(x, 1))(torch.zeros(3, 4, dtype=torch.int8))
+    with pytest.raises(DTypeError, match="does not take INT64"):
+        pypto.jit(lambda x: pl.cumsum(x, 1))(torch.zeros(3, 4, dtype=torch.int64))
 
 
 def test_what_is_spread_counts_as_often_as_it_is_there():

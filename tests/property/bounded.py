@@ -23,7 +23,8 @@ from typing import Any
 
 import torch
 
-from pypto_jit.dtypes import BF16, FP16, FP32, INT32, DType
+from pypto_jit.dtypes import BF16, FP16, FP32, INT16, INT32, DType
+from tests.property.subscripts import taken
 
 ROUNDOFF = {FP32: 2.0**-24, FP16: 2.0**-11, BF16: 2.0**-8}
 SMALLEST = {FP32: 2.0**-126, FP16: 2.0**-24, BF16: 2.0**-126}
@@ -75,29 +76,30 @@ class Bounded:
         return Bounded(form(self.value), form(self.radius), self.dtype)
 
     def __getitem__(self, subscripts: Any) -> Bounded:
-        backwards = slice(None, None, -1)
-        if subscripts == backwards or subscripts == (..., backwards):
-            return self.seen(lambda tensor: tensor.flip(0 if subscripts == backwards else -1))
-        return self.seen(lambda tensor: tensor[self._places(subscripts)])
+        upwards, backwards = taken(subscripts, self.shape)
+        return self.seen(lambda tensor: tensor[upwards].flip(backwards) if backwards else tensor[upwards])
 
     def __setitem__(self, subscripts: Any, value: Any) -> None:
         given = convert(operand(value, self.dtype), self.dtype)
-        # What is written may be a part of what it is written to.
-        self.value[self._places(subscripts)] = given.value.clone()
-        self.radius[self._places(subscripts)] = given.radius.clone()
+        upwards, backwards = taken(subscripts, self.shape)
+        for own, new in ((self.value, given.value), (self.radius, given.radius)):
+            part = own[upwards]
+            new = new.reshape(new.shape[max(0, new.dim() - part.dim()) :]).expand(part.shape)
+            # What is written may be a part of what it is written to.
+            own[upwards] = new.flip(backwards) if backwards else new.clone()
 
-    def _places(self, subscripts: Any) -> Any:
-        # ``x[:]`` is all of a tensor, also of one without dimensions.
-        return ... if not self.shape and subscripts == slice(None) else subscripts
+    def __getattr__(self, name: str) -> Any:
+        """The function of the language of this name, as a method."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        from tests.property import bounded_language
+
+        return bounded_language.method(self, name)
 
     @property
     def T(self) -> Bounded:
         """With the last two dimensions exchanged."""
         return self.seen(lambda tensor: tensor.transpose(-1, -2) if tensor.dim() > 1 else tensor)
-
-    def expand(self, *shape: int) -> Bounded:
-        """Broadcast to a shape."""
-        return self.seen(lambda tensor: tensor.expand(shape))
 
     def __add__(self, other: Any) -> Bounded:
         return add(self, other)
@@ -123,8 +125,41 @@ class Bounded:
     def __rtruediv__(self, other: Any) -> Bounded:
         return divide(other, self)
 
+    def __floordiv__(self, other: Any) -> Bounded:
+        return integers().quotient(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Bounded:
+        return integers().quotient(other, self)
+
+    def __mod__(self, other: Any) -> Bounded:
+        return integers().remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Bounded:
+        return integers().remainder(other, self)
+
+    def __and__(self, other: Any) -> Bounded:
+        return integers().bits("and", self, other)
+
+    def __rand__(self, other: Any) -> Bounded:
+        return integers().bits("and", other, self)
+
+    def __or__(self, other: Any) -> Bounded:
+        return integers().bits("or", self, other)
+
+    def __xor__(self, other: Any) -> Bounded:
+        return integers().bits("xor", self, other)
+
+    def __lshift__(self, other: Any) -> Bounded:
+        return integers().bits("left", self, other)
+
+    def __rshift__(self, other: Any) -> Bounded:
+        return integers().bits("right", self, other)
+
+    def __invert__(self) -> Bounded:
+        return subtract(-1, self)
+
     def __matmul__(self, other: Bounded) -> Bounded:
-        return matmul(self, other)
+        return self.matmul(other)
 
     def __neg__(self) -> Bounded:
         return negated(self)
@@ -143,6 +178,13 @@ class Bounded:
 
     def __ge__(self, other: Any) -> Bounded:
         return compare("ge", self, other)
+
+
+def integers() -> Any:
+    """The module of what integers only do."""
+    from tests.property import bounded_integers
+
+    return bounded_integers
 
 
 # Making results
@@ -230,6 +272,10 @@ def joined(*operands: Any, always_float: bool = False) -> list[Bounded]:
         dtype = promote(dtype, other)
     if not dtype.is_float and (always_float or any(isinstance(number, float) for number in numbers)):
         dtype = FP32
+    if dtype.bits == 8:
+        # Computed in INT16: only the result wraps around.
+        wide = [operand(each, INT16) for each in operands]
+        return [Bounded(each.value, each.radius, dtype) for each in wide]
     return [convert(operand(each, dtype), dtype) for each in operands]
 
 
@@ -263,10 +309,10 @@ def convert(x: Bounded, dtype: DType, mode: str = "rint") -> Bounded:
         return _INTEGRAL[mode](values).clamp(low, high)
 
     value = integral(x.value)
-    return exact(value.long(), _spread(integral, x), dtype)
+    return exact(value.long(), spread(integral, x), dtype)
 
 
-def _spread(function: Function, x: Bounded) -> torch.Tensor:
+def spread(function: Function, x: Bounded) -> torch.Tensor:
     """How far a monotone function is from its value anywhere in the interval of its operand."""
     value = function(x.value.double())
     ends = (function(x.value - x.radius), function(x.value + x.radius))
@@ -319,7 +365,7 @@ def extreme(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], x: A
 def monotone(function: Function, x: Bounded, units: float) -> Bounded:
     """A monotone function; of integers in FP32."""
     (x,) = joined(x, always_float=True)
-    return rounded(function(x.value), _spread(function, x), x.dtype, units)
+    return rounded(function(x.value), spread(function, x), x.dtype, units)
 
 
 def compare(mode: str, x: Any, y: Any) -> Bounded:
@@ -339,21 +385,3 @@ def choose(mask: Bounded, x: Any, y: Any) -> Bounded:
     uncertain = (mask.radius > 0) & (mask.value.abs() <= mask.radius)
     either = torch.maximum(x.radius, y.radius) + (x.value - y.value).abs()
     return exact(value, torch.where(uncertain, either, torch.where(mask.value != 0, x.radius, y.radius)), x.dtype)
-
-
-# Matrix products
-
-
-def matmul(
-    a: Bounded, b: Bounded, out_dtype: DType | None = None, a_trans: bool = False, b_trans: bool = False
-) -> Bounded:
-    """The matrix product, accumulated in FP32; of INT8 in INT32."""
-    a = a.T if a_trans else a
-    b = b.T if b_trans else b
-    value = a.value @ b.value
-    radius = a.radius @ b.size + a.value.abs().double() @ b.radius
-    if not a.dtype.is_float:
-        product = exact(value, radius, INT32)
-    else:
-        product = rounded(value, radius + gamma(a.shape[-1]) * (a.size @ b.size), FP32)
-    return convert(product, out_dtype or (a.dtype if a.dtype.is_float else INT32))

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from pypto_jit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, UINT8, DType
+from tests.property import bounded_places, bounded_products
 from tests.property.bounded import (
     ROUNDOFF,
     TABULATED,
@@ -26,14 +27,14 @@ from tests.property.bounded import (
     exact,
     extreme,
     gamma,
-    given,
     joined,
-    matmul,
     monotone,
     multiply,
     operand,
     rounded,
 )
+from tests.property.bounded_integers import whole
+from tests.property.bounded_products import accumulated, einsum
 
 # Documented: the error of gelu in FP32 for inputs known exactly; of tanh 6 units in the last place.
 GELU_ERROR = 5e-7
@@ -115,6 +116,31 @@ def tanh(x: Bounded) -> Bounded:
     return monotone(torch.tanh, x, TANH_UNITS)
 
 
+def square(x: Bounded) -> Bounded:
+    return multiply(x, x)
+
+
+def clamp(x: Bounded, min: Any = None, max: Any = None) -> Bounded:
+    low = x if min is None else maximum(x, min)
+    return low if max is None else minimum(low, max)
+
+
+def floor(x: Bounded) -> Bounded:
+    return whole(torch.floor, x)
+
+
+def ceil(x: Bounded) -> Bounded:
+    return whole(torch.ceil, x)
+
+
+def trunc(x: Bounded) -> Bounded:
+    return whole(torch.trunc, x)
+
+
+def round(x: Bounded) -> Bounded:
+    return whole(torch.round, x)
+
+
 # Reductions
 
 
@@ -190,6 +216,43 @@ def prod(x: Bounded, axis: Axis = None, keepdims: bool = False) -> Bounded:
     return rounded(value, most - value.abs() + own * most, x.dtype)
 
 
+def argmax(x: Bounded, axis: int | None = None, keepdims: bool = False) -> Bounded:
+    return bounded_places.place(x, axis, keepdims, 1)
+
+
+def argmin(x: Bounded, axis: int | None = None, keepdims: bool = False) -> Bounded:
+    return bounded_places.place(x, axis, keepdims, -1)
+
+
+def cumsum(x: Bounded, axis: int) -> Bounded:
+    return bounded_places.cumulated(x, axis)
+
+
+# Products
+
+
+def matmul(
+    a: Bounded,
+    b: Bounded,
+    out_dtype: DType | None = None,
+    a_trans: bool = False,
+    b_trans: bool = False,
+    bias: Any = None,
+) -> Bounded:
+    if bias is None:
+        return bounded_products.matmul(a, b, out_dtype, a_trans, b_trans)
+    product = bounded_products.matmul(a, b, FP32 if a.dtype.is_float else INT32, a_trans, b_trans)
+    return convert(add(product, bias), out_dtype or (a.dtype if a.dtype.is_float else INT32))
+
+
+def matmul_acc(acc: Bounded, a: Bounded, b: Bounded) -> Bounded:
+    return accumulated(acc, a, b)
+
+
+def matmul_bias(a: Bounded, b: Bounded, bias: Bounded) -> Bounded:
+    return add(matmul(a, b, bias.dtype), bias)
+
+
 # Normalizations, as they are defined; narrow floats are widened first
 
 
@@ -231,8 +294,7 @@ def transpose(x: Bounded, axis1: int, axis2: int) -> Bounded:
 
 def expand(x: Bounded, shape: Sequence[int]) -> Bounded:
     # A computed tensor: what is written to its source later does not reach it.
-    wide = x.expand(*shape)
-    return exact(wide.value, wide.radius, x.dtype)
+    return x.seen(lambda tensor: tensor.expand(tuple(shape)).clone())
 
 
 def concat(*tensors: Bounded, axis: int = -1) -> Bounded:
@@ -245,13 +307,26 @@ def concat(*tensors: Bounded, axis: int = -1) -> Bounded:
 
 
 def create_tensor(shape: Sequence[int], dtype: DType, init_value: float | None = None) -> Bounded:
-    value = torch.full(tuple(shape), init_value or 0, dtype=torch.float64 if dtype.is_float else torch.int64)
-    return Bounded(value, torch.full(tuple(shape), math.inf if init_value is None else 0.0).double(), dtype)
+    if init_value is not None:
+        return tensor.full(shape, dtype, init_value)
+    empty = zeros(shape, dtype)
+    return Bounded(empty.value, torch.full(tuple(shape), math.inf).double(), dtype)
+
+
+def zeros(shape: Sequence[int], dtype: DType = FP32) -> Bounded:
+    return tensor.full(shape, dtype, 0)
+
+
+def ones(shape: Sequence[int], dtype: DType = FP32) -> Bounded:
+    return tensor.full(shape, dtype, 1)
+
+
+def arange(start: float, shape: Any, dtype: DType = INT32, descending: bool = False) -> Bounded:
+    return bounded_places.counted(start, [shape] if isinstance(shape, int) else shape, dtype, descending)
 
 
 def full_like(x: Bounded, value: float) -> Bounded:
-    number = operand(value, x.dtype)
-    return Bounded(number.value.expand(x.shape).clone(), number.radius.expand(x.shape).clone(), x.dtype)
+    return tensor.full(x.shape, x.dtype, value)
 
 
 def zeros_like(x: Bounded) -> Bounded:
@@ -260,6 +335,40 @@ def zeros_like(x: Bounded) -> Bounded:
 
 def ones_like(x: Bounded) -> Bounded:
     return full_like(x, 1)
+
+
+class tensor:
+    """Functions whose plain names are those of tiles."""
+
+    @staticmethod
+    def full(shape: Sequence[int], dtype: DType, value: float) -> Bounded:
+        number = operand(value, dtype)
+        return Bounded(number.value.expand(tuple(shape)).clone(), number.radius.expand(tuple(shape)).clone(), dtype)
+
+
+# Methods
+
+
+def method(x: Bounded, name: str) -> Any:
+    """A function of a tensor as its method, with torch's names for arguments."""
+    torch_names = {"dim": "axis", "keepdim": "keepdims"}
+    conversions = {"float": FP32, "int": INT32}
+
+    def call(*given: Any, **named: Any) -> Bounded:
+        named = {torch_names.get(key, key): value for key, value in named.items()}
+        if name in ("reshape", "expand", "view") and isinstance(given[0], int):
+            given = (given,)
+        return to(x, conversions[name]) if name in conversions else globals()[name](x, *given, **named)
+
+    return call
+
+
+def view(x: Bounded, shape: Sequence[int]) -> Bounded:
+    return reshape(x, shape)
+
+
+def to(x: Bounded, dtype: DType) -> Bounded:
+    return convert(x, dtype, "rint" if dtype.is_float else "trunc")
 
 
 range = builtins.range
@@ -284,4 +393,4 @@ class InOut:
         return cls
 
 
-__all__ = ["BF16", "FP16", "FP32", "INT8", "INT16", "INT32", "UINT8", "add", "given", "matmul"]
+__all__ = ["BF16", "FP16", "FP32", "INT8", "INT16", "INT32", "UINT8", "einsum"]

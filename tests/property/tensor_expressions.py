@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
 
-from pypto_jit.dtypes import FP32, INT8
 from tests.property.bounded import Bounded
-from tests.property.tensor_authors import (
-    DTYPES,
-    EXTENTS,
-    FLOATS,
-    MOST_ELEMENTS,
-    MOST_RANK,
-    Author,
-    together,
-)
+from tests.property.tensor_authors import DTYPES, FLOATS, Author
+from tests.property.tensor_integers import bits, quotient
+from tests.property.tensor_parts import form
+from tests.property.tensor_products import addend, einsum, product
 
 NUMBERS = ("0.5", "-1.5", "2", "0.1", "-3", "1e-3", "0", "7.25")
 UNARY = (
@@ -34,7 +29,19 @@ UNARY = (
     "pl.tanh({x})",
     "1.0 / (abs({x}) + 0.5)",
 )
-INTEGER_UNARY = ("-{x}", "{x} * {x}")
+INTEGER_UNARY = ("-{x}", "{x} * {x}", "abs({x})", "pl.relu({x})", "pl.square({x})")
+BOTH_UNARY = (
+    "pl.clamp({x}, -1, 2)",
+    "pl.clamp({x}, max=3)",
+    "pl.square({x})",
+    "pl.floor({x})",
+    "pl.ceil({x})",
+    "pl.trunc({x} * 3)",
+    "pl.round({x})",
+    "{x}.float()",
+    "{x}.to(pl.FP16)",
+    "{x}.int()",
+)
 BINARY = ("{x} + {y}", "{x} - {y}", "{x} * {y}", "pl.maximum({x}, {y})", "pl.minimum({x}, {y})")
 MODES = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -43,7 +50,7 @@ def _unary(author: Author) -> str | None:
     x = author.computed()
     if x is None:
         return None
-    forms = UNARY if author.dtype(x).is_float else INTEGER_UNARY
+    forms = BOTH_UNARY if author.chance(3) else UNARY if author.dtype(x).is_float else INTEGER_UNARY
     return author.one(forms).format(x=x)
 
 
@@ -107,6 +114,31 @@ def _reduce(author: Author) -> str | None:
     return f"pl.{name}({x}{_axis(author, len(author.shape(x)))}{author.one(('', ', keepdims=True'))})"
 
 
+def _place(author: Author) -> str | None:
+    x = author.computed()
+    if x is None:
+        return None
+    rank = len(author.shape(x))
+    axis = "" if rank == 0 or author.chance(4) else f", axis={author.number(-rank, rank - 1)}"
+    return f"pl.{author.one(('argmax', 'argmin'))}({x}{axis}{author.one(('', ', keepdims=True'))})"
+
+
+def _cumulate(author: Author) -> str | None:
+    x = author.pick(lambda value: value.dtype in DTYPES and len(value.shape) > 0)
+    if x is None:
+        return None
+    rank = len(author.shape(x))
+    return f"pl.cumsum({x}, {author.number(-rank, rank - 1)})"
+
+
+def _clamp(author: Author) -> str | None:
+    x = author.computed()
+    low = None if x is None else author.partner(author.shape(x))
+    if x is None or low is None:
+        return None
+    return author.one(("pl.clamp({x}, {y})", "pl.clamp({x}, {y}, 5)", "pl.clamp({x}, max={y})")).format(x=x, y=low)
+
+
 def _normalize(author: Author) -> str | None:
     x = author.pick(lambda value: value.dtype.is_float and math.prod(value.shape) > 0 and len(value.shape) > 0)
     if x is None:
@@ -123,109 +155,12 @@ def _normalize(author: Author) -> str | None:
     return f"pl.{form}({', '.join([x, *map(str, weights)])}, eps=0.125)"
 
 
-def _product(author: Author) -> str | None:
-    x = author.pick(
-        lambda value: value.dtype in (*FLOATS, INT8) and len(value.shape) > 0 and _small(value.shape),
-        lambda: author.argument(
-            tuple(author.one(EXTENTS) for _ in range(author.number(1, 3))[:2]), author.one((*FLOATS, INT8))
-        ),
-    )
-    if x is None or not _small(author.shape(x)):
-        return None
-    shape, dtype = author.shape(x), author.dtype(x)
-    a_trans = len(shape) > 1 and author.chance(3)
-    inner = shape[-2] if a_trans else shape[-1]
-    rank = author.number(1, 2 if len(shape) == 1 else min(3, MOST_RANK))
-    b_trans = rank > 1 and author.chance(3)
-    place = -1 if b_trans or rank == 1 else -2
-
-    def new() -> str:
-        other = author.one(EXTENTS)
-        matrix = (inner,) if rank == 1 else (other, inner) if b_trans else (inner, other)
-        return author.argument((*shape[:-2][-1:], *matrix) if rank == 3 else matrix, dtype)
-
-    def fits(value: Bounded) -> bool:
-        return value.dtype == dtype and len(value.shape) == rank and value.shape[place] == inner
-
-    y = author.pick(fits, new)
-    if y is None or together(shape[:-2], author.shape(y)[:-2]) is None or math.prod(author.shape(y)) > MOST_ELEMENTS:
-        return None
-    options = [name for name, used in (("a_trans=True", a_trans), ("b_trans=True", b_trans)) if used]
-    if dtype != FP32 and dtype.is_float and author.chance(2):
-        options.append("out_dtype=pl.FP32")
-    return f"pl.matmul({', '.join([x, y, *options])})" if options else f"{x} @ {y}"
-
-
-def _small(shape: tuple[int, ...]) -> bool:
-    return max(shape) <= 600 and math.prod(shape) <= MOST_ELEMENTS // 4
-
-
 def _cast(author: Author) -> str | None:
     x = author.pick(lambda value: value.dtype in DTYPES)
     if x is None:
         return None
     mode = f", mode='{author.one(('rint', 'round', 'floor', 'ceil', 'trunc'))}'" if author.chance(2) else ""
     return f"pl.cast({x}, pl.{author.one(DTYPES)}{mode})"
-
-
-def part(author: Author, shape: Sequence[int], loops: Sequence[tuple[str, int]] = (), new: bool = False) -> str:
-    """Subscripts of a part of a tensor; with new dimensions on request."""
-    parts = []
-    for extent in shape[: author.number(1, len(shape))]:
-        able = [name for name, count in loops if count <= extent]
-        if able and author.chance(2):
-            name = author.one(able)
-            count = dict(loops)[name]
-            parts.append(author.one((name, f"{extent - 1} - {name}", name if extent == count else f"{name} + 1")))
-            continue
-        kind = author.one(("all", "all", "slice", "from", "index", "step", "end")) if extent else "all"
-        start = author.number(0, max(0, extent - 1))
-        forms = {"all": ":", "from": f"{start}:", "index": str(start), "step": f"{start}::{author.one((2, 3))}"}
-        forms["end"] = f"{author.one(('', start))}:-{author.number(1, max(1, extent - start))}"
-        forms["slice"] = f"{start}:{author.number(start, extent + 1)}"
-        parts.append(author.one((forms["index"], f"-{extent - start}")) if kind == "index" else forms[kind])
-    if len(parts) < len(shape) and author.chance(4):
-        parts.append("...")
-    if new and len(shape) < MOST_RANK and author.chance(4):
-        parts.insert(author.number(0, len(parts)), "None")
-    return ", ".join(parts)
-
-
-def _form(author: Author) -> str | None:
-    x = author.pick(lambda value: value.dtype in DTYPES and len(value.shape) > 0)
-    if x is None:
-        return None
-    shape = author.shape(x)
-    rank = len(shape)
-    kind = author.one(("part", "part", "T", "transpose", "reshape", "expand"))
-    if kind == "part":
-        if author.chance(8):
-            return author.one((f"{x}[::-1]", f"{x}[..., ::-1]"))
-        subscripts = part(author, shape, new=True)
-        # An element is a scalar, not a tensor.
-        return f"{x}[{subscripts}]" if author.shape_of(f"{x}[{subscripts}]") else None
-    if kind == "T":
-        return f"{x}.T"
-    if kind == "transpose":
-        first, second = (author.number(-rank, rank - 1) for _ in range(2))
-        return f"pl.transpose({x}, {first}, {second})"
-    if kind == "reshape":
-        return f"pl.reshape({x}, {list(author.one(reshapes(shape)))})"
-    wide = tuple(author.one((2, 3, 5)) if extent == 1 and author.chance(2) else extent for extent in shape)
-    leading = (author.one((1, 2, 3)),) if rank < MOST_RANK and author.chance(2) else ()
-    return f"pl.expand({x}, {[*leading, *wide]})" if math.prod((*leading, *wide)) <= MOST_ELEMENTS else None
-
-
-def reshapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Shapes of as many elements."""
-    found = [(math.prod(shape),), (1, *shape)[-MOST_RANK:] if len(shape) < MOST_RANK else shape]
-    for k in range(len(shape) - 1):
-        found.append((*shape[:k], shape[k] * shape[k + 1], *shape[k + 2 :]))
-    for k, extent in enumerate(shape):
-        for factor in (2, 3):
-            if extent and extent % factor == 0 and len(shape) < MOST_RANK:
-                found.append((*shape[:k], factor, extent // factor, *shape[k + 1 :]))
-    return found
 
 
 def _joined(author: Author) -> str | None:
@@ -247,7 +182,16 @@ def _filled(author: Author) -> str | None:
     x = author.computed()
     if x is None:
         return None
-    return author.one((f"pl.zeros_like({x})", f"pl.ones_like({x})", f"pl.full_like({x}, {author.one(NUMBERS)})"))
+    if author.chance(2):
+        return author.one((f"pl.zeros_like({x})", f"pl.ones_like({x})", f"pl.full_like({x}, {author.one(NUMBERS)})"))
+    shape, dtype = list(author.shape(x)), author.one(DTYPES)
+    if shape and author.chance(2):
+        counted = author.one((shape[-1], [1, shape[-1]], shape[-1:]))
+        down = author.one(("", ", descending=True"))
+        return f"pl.arange({author.number(-5, 9)}, {counted}, pl.{dtype}{down})"
+    number = author.number(0, 9) if not dtype.is_float else author.one(NUMBERS)
+    full = f"pl.tensor.full({shape}, pl.{dtype}, {number})"
+    return author.one((f"pl.zeros({shape}, pl.{dtype})", f"pl.ones({shape})", full))
 
 
 EXPRESSIONS: dict[str, Callable[[Author], str | None]] = {
@@ -259,10 +203,32 @@ EXPRESSIONS: dict[str, Callable[[Author], str | None]] = {
     "reduce": _reduce,
     "another reduce": _reduce,
     "normalize": _normalize,
-    "product": _product,
+    "product": product,
     "cast": _cast,
-    "form": _form,
-    "another form": _form,
+    "form": form,
+    "another form": form,
+    "place": _place,
+    "cumulate": _cumulate,
+    "clamp": _clamp,
+    "bits": bits,
+    "quotient": quotient,
+    "addend": addend,
+    "einsum": einsum,
     "joined": _joined,
     "filled": _filled,
 }
+
+# Functions that are methods of their first operand too.
+METHODS = (
+    *("argmax", "argmin", "cast", "ceil", "clamp", "concat", "cumsum", "exp", "expand", "floor", "gelu", "layer_norm"),
+    *("log", "matmul", "max", "maximum", "mean", "min", "minimum", "prod", "recip", "relu", "reshape", "rms_norm"),
+    *("round", "rsqrt", "sigmoid", "silu", "softmax", "sqrt", "square", "sum", "tanh", "transpose", "trunc", "view"),
+)
+_CALL = re.compile(rf"pl\.({'|'.join(METHODS)})\(([xtam]\d+)(?:, |(?=\)))")
+
+
+def spelled(author: Author, expression: str) -> str:
+    """An expression with methods, and torch's names for arguments, in place of functions."""
+    text = _CALL.sub(r"\2.\1(", expression)
+    text = re.sub(r"\.(reshape|expand)\(\[([^]]+)\]\)", r".\1(\2)", text) if author.chance(2) else text
+    return text.replace("axis=", "dim=").replace("keepdims=", "keepdim=") if author.chance(2) else text

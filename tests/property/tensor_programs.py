@@ -19,9 +19,12 @@ from pypto_jit.dtypes import ALL
 from tests.property import bounded_language
 from tests.property.bounded import Bounded, given
 from tests.property.tensor_authors import DTYPES, EXTENTS, LONG, MOST_ELEMENTS, MOST_RANK, Argument, Author, together
-from tests.property.tensor_expressions import EXPRESSIONS, NUMBERS, part
+from tests.property.tensor_expressions import EXPRESSIONS, NUMBERS, spelled
+from tests.property.tensor_parts import part
 
 _numbers = itertools.count()
+# Steps, and other shapes.
+NEEDS_STRIDES = re.compile(r"\[[^]]*:[^],]*:|reshape|view|einsum")
 BY_TORCH = {getattr(torch, dtype.torch): dtype for dtype in ALL}
 
 
@@ -68,7 +71,8 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 
 def _expression(author: Author) -> str | None:
-    return EXPRESSIONS[author.one(tuple(EXPRESSIONS))](author)
+    expression = EXPRESSIONS[author.one(tuple(EXPRESSIONS))](author)
+    return spelled(author, expression) if expression is not None and author.chance(4) else expression
 
 
 def _named(author: Author) -> None:
@@ -231,7 +235,7 @@ def drawn(seed: int, statements: int = 12) -> TensorProgram:
     numbers.shuffle(results)
     for argument in author.arguments:
         argument.written = any(re.search(rf"\b{argument.name}\[[^]=]*\] \+?= ", line) for line in author.lines)
-        if any(form in line for form in ("::", "reshape") for line in author.lines):
+        if any(NEEDS_STRIDES.search(line) for line in author.lines):
             # These need the strides when the kernel is compiled.
             argument.layout = "plain"
     parameters = [f"{a.name}: pl.InOut[pl.Tensor]" if a.written else a.name for a in author.arguments]
