@@ -29,6 +29,20 @@ def emit_move(frame: Frame, instruction: Instruction) -> None:
     copy_elements(frame, tile_area(frame, source), tile_area(frame, result), rows, columns)
 
 
+def emit_lent_left(frame: Frame, instruction: Instruction, load: Instruction) -> None:
+    """A move into Left of what global memory has in the same form (`staging.Staging.in_place`): it stays there.
+
+    Where the box is not known to lie within its tensor, it moves.
+    """
+    _from_box(
+        frame,
+        instruction,
+        load,
+        lambda source: _emit_move(frame, instruction, source),
+        lambda source: frame.lend(instruction.result, source.address),
+    )
+
+
 def emit_staged_move(frame: Frame, instruction: Instruction, load: Instruction, *, as_rows: bool = False) -> None:
     """A move into Left or Right that reads the box of a load itself (`staging.find_staging`).
 
@@ -43,8 +57,21 @@ def emit_staged_move(frame: Frame, instruction: Instruction, load: Instruction, 
     _from_box(frame, instruction, load, lambda source: _emit_move(frame, instruction, source, as_rows=as_rows))
 
 
-def _from_box(frame: Frame, move: Instruction, load: Instruction, emit: Callable[[Source], None]) -> None:
-    """Emit what reads the box of a load as a move sees it, once the box is known to lie within its tensor."""
+def _from_box(
+    frame: Frame,
+    move: Instruction,
+    load: Instruction,
+    emit: Callable[[Source], None],
+    certain: Callable[[Source], None] | None = None,
+) -> None:
+    """Emit what reads the box of a load as a move sees it, once the box is known to lie within its tensor.
+
+    Args:
+        frame: the function.
+        move, load: where it goes, and comes from.
+        emit: what reads it.
+        certain: what to do instead where that is known while compiling.
+    """
     box = load.operands["partition"]
     assert isinstance(box, Box)
     condition = check_box(frame, load, box, load.result)
@@ -54,7 +81,7 @@ def _from_box(frame: Frame, move: Instruction, load: Instruction, emit: Callable
     strides = (columns, rows) if is_transposed(load.result, move.tile("src")) else (rows, columns)
     source = Source(box_address(frame, box), box.view.dtype, strides, padded=False)
     if condition is None:
-        emit(source)
+        (certain or emit)(source)
     else:
         frame.e.when(condition, lambda: emit(source))
 

@@ -41,6 +41,7 @@ class Frame:
         self._checks = checks
         self._numbers: dict[ir.Value, ir.Value] = {}
         self._replaced: dict[ir.Value, ir.Value] = {}
+        self._lent: dict[int, ir.Value] = {}
 
     def number(self, extent: Extent) -> Extent:
         """An index value as a 64-bit value, converted once, where it is defined."""
@@ -68,8 +69,14 @@ class Frame:
 
     def address(self, tile: Tile, offset: Extent = 0) -> ir.Value:
         """The address some bytes into a tile."""
+        if tile.buffer in self._lent:
+            return self.e.address(self._lent[tile.buffer], offset)
         position = self.program.position(tile)
         return self.e.address(self.arena, self.e.add(offset, position))
+
+    def lend(self, tile: Tile, address: ir.Value) -> None:
+        """Let all that follows find a tile's elements elsewhere, which nothing writes there."""
+        self._lent[tile.buffer] = address
 
     def replace(self, op: ir.Operation, value: ir.Value) -> None:
         """Let a value stand for the result of an operation, from `finish` on: until then others refer to the result."""

@@ -100,6 +100,9 @@ class _Direct:
         staging = find_staging(program)
         streams = find_streams(program, staging)
         joined = find_joined(program, cpu, streams)
+        # What waits for a later product may run behind a store to the memory that it would read.
+        waiting = {product.tile("lhs").buffer for product in joined.deferred}
+        staging.in_place = {move for move in staging.in_place if move.result.buffer not in waiting}
         return _Direct(staging, streams, joined, staging.skipped | streams.skipped)
 
 
@@ -212,6 +215,9 @@ def _emit_alone(frame: Frame, instruction: Instruction, direct: _Direct) -> None
         return
     if instruction in direct.streams.lefts:
         cube.emit_rows_to_left(frame, instruction, sources.get(instruction))
+        return
+    if instruction in direct.staging.in_place:
+        cube.emit_lent_left(frame, instruction, sources[instruction])
         return
     if instruction in sources:
         cube.emit_staged_move(frame, instruction, sources[instruction])

@@ -1,18 +1,21 @@
 """Which moves into Left and Right may skip the Mat tile in between, and read global memory themselves.
 
 On the machine an operand of the cube goes through Mat. On the CPU that is one more copy of memory which the caches may
-have let go before the move reads it.
+have let go before the move reads it. Left as a product reads it is rows of float32: where global memory has just these,
+there is no need to move them at all.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pypto_jit.dtypes import FP32
 from pypto_jit.lowering.cpu.planes import box_plane
 from pypto_jit.lowering.cpu.program import Block, Box, Instruction, Nested, Program, Tile
 from pypto_jit.targets import Space
 
 _CUBE_OPERANDS = (Space.LEFT, Space.RIGHT)
+_PRODUCTS = frozenset({"matmul", "matmul_acc", "matmul_bias"})
 
 
 @dataclass(eq=False)
@@ -22,10 +25,12 @@ class Staging:
     Attributes:
         sources: for a move into Left or Right the load whose box it reads itself.
         skipped: those loads; nothing reads the Mat tiles they would fill.
+        in_place: the moves into Left that need not be made, if the box lies within its tensor: products may read that.
     """
 
     sources: dict[Instruction, Instruction] = field(default_factory=dict)
     skipped: set[Instruction] = field(default_factory=set)
+    in_place: set[Instruction] = field(default_factory=set)
 
 
 def uses(program: Program) -> tuple[dict[int, list[Instruction]], dict[int, list[Instruction]]]:
@@ -60,9 +65,30 @@ def find_staging(program: Program) -> Staging:
                 if same and moves and undisturbed(moves, block.items[number + 1 :]):
                     found.skipped.add(item)
                     found.sources.update((move, item) for move in moves)
+            elif item in found.sources and _is_left(item, found.sources[item]):
+                products = readers.get(item.result.buffer, [])
+                alone = writers[item.result.buffer] == [item] and all(p.row.rule in _PRODUCTS for p in products)
+                if alone and products and undisturbed(products, block.items[number + 1 :]):
+                    found.in_place.add(item)
 
     visit(program.body)
     return found
+
+
+def _is_left(move: Instruction, load: Instruction) -> bool:
+    """Whether the box of a load is all of a Left tile, as that lies in memory on the CPU."""
+    box, result = load.operands["partition"], move.result
+    assert isinstance(box, Box)
+    plane = box_plane(box, load.result)
+    rows, columns = result.type.shape
+    return (
+        result.space is Space.LEFT
+        and (box.view.dtype, result.dtype) == (FP32, FP32)
+        and plane is not None
+        and not is_transposed(load.result, move.tile("src"))
+        and (plane.row_stride, plane.column_stride) == (columns, 1)
+        and plane.extents == result.valid == (rows, columns)
+    )
 
 
 def is_transposed(tile: Tile, view: Tile) -> bool:

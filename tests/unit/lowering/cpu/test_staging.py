@@ -23,6 +23,11 @@ Kernels = Callable[[ModuleText], None]
 
 def staged(build: Kernels) -> tuple[int, int]:
     """How many loads a kernel has that fill Mat, and how many of them are left out."""
+    return counted(build)[:2]
+
+
+def counted(build: Kernels) -> tuple[int, int, int]:
+    """As `staged`, and how many moves into Left are left out."""
     text = ModuleText()
     build(text)
     with borrowed_context() as context:
@@ -33,7 +38,7 @@ def staged(build: Kernels) -> tuple[int, int]:
         loads = [i for i in program.body.instructions() if i.row.rule == "load" and i.result.space is Space.MAT]
         found = find_staging(program)
         assert found.skipped == set(found.sources.values())
-        return len(loads), len(found.skipped)
+        return len(loads), len(found.skipped), len(found.in_place)
 
 
 def run(build: Kernels, *arrays: np.ndarray) -> int:
@@ -62,6 +67,38 @@ def test_a_product_reads_global_memory():
     a, b, out = integers(20, 70), integers(70, 50), np.zeros((20, 50), np.float32)
     assert run(build, a, b, out) == 0
     np.testing.assert_array_equal(out, a @ b)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "width", "lent"), [(32, 48, 48, 1), (32, 48, 64, 0), (20, 48, 48, 0), (32, 40, 40, 0)]
+)
+def test_left_stays_where_it_lies_as_products_read_it(rows, columns, width, lent):
+    def build(text: ModuleText) -> None:
+        a, b, out = (text.tensor(s, FP32) for s in ((3 * rows, width), (columns, 50), (3 * rows, 50)))
+        with text.loop(3 * rows, rows, parallel=True) as loop:
+            right = mat(text, b, [0, 0], [columns, 50])
+            left = mat(text, a, [loop.index, 0], [rows, columns])
+            text.store(text.operator("matmul", left, right), out, [loop.index, 0])
+
+    assert counted(build) == (2, 2, lent)
+    a, b, out = integers(3 * rows, width), integers(columns, 50), np.zeros((3 * rows, 50), np.float32)
+    assert run(build, a, b, out) == 0
+    np.testing.assert_array_equal(out, a[:, :columns] @ b)
+
+
+def test_left_that_is_overwritten_before_it_is_read_moves():
+    def build(text: ModuleText) -> None:
+        a, b, out = (text.tensor(s, FP32) for s in ((16, 16), (16, 16), (16, 16)))
+        left = text.operator("move", mat(text, a, [0, 0], [16, 16]), space=Space.LEFT)
+        right = mat(text, b, [0, 0], [16, 16])
+        text.store(text.operator("matmul", left, right), a, [0, 0])
+        text.store(text.operator("matmul", left, right), out, [0, 0])
+
+    assert counted(build)[2] == 0
+    a, b, out = integers(16, 16), integers(16, 16) + 1, np.zeros((16, 16), np.float32)
+    expected = a @ b
+    assert run(build, a, b, out) == 0
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("strides", [None, (1, 60)])
