@@ -181,7 +181,7 @@ def _on_chip(sides: Sequence[int], keys: int, live: int, sizes: Sequence[int], *
         # What is summed so far, what is added, and their sum, where there are several pieces.
         Space.VEC: (max(live * m * n, among) + (3 * m * w if n < keys or masked else 0)) * ELEMENT_BYTES,
         Space.MAT: query + key + weights + values,
-        Space.LEFT: max(query, weights),
+        Space.LEFT: query + weights,
         Space.RIGHT: max(key, values),
         Space.ACC: m * (n + w) * ELEMENT_BYTES,
     }
@@ -300,7 +300,9 @@ class _Block:
         self._batch = batch
         self.queries = Place(offset, writer.part(offset, kernel.tiling.rows, kernel.rows))
         depth = Place(0, kernel.depth)
-        self._query = kernel.operands[0].load(writer, batch, (self.queries, depth), (kernel.tiling.rows, kernel.depth))
+        query = kernel.operands[0].load(writer, batch, (self.queries, depth), (kernel.tiling.rows, kernel.depth))
+        # Once for all pieces of the keys.
+        self._query = writer.operator("move", query, space=Space.LEFT)
         self._mask = (
             None if kernel.masked is None else BandMask(writer, kernel.masked, self.queries, kernel.tiling.rows)
         )
