@@ -137,7 +137,13 @@ _OF_COLUMNS = frozenset({"column_reduction", "column_index"})
 _INDEX_RULES = frozenset({"row_index", "column_index"})
 
 
-def _check_vector(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target: Target) -> None:
+def _check_vector(
+    rows: _Rows,
+    kinds: Kinds,
+    buffers: list[TileBufType],
+    target: Target,
+    inputs: tuple[str, ...] | None = None,
+) -> None:
     """Elementwise, reductions, expansions, casts, transposes: one dtype in, everything in Vec, rows row-major."""
     row = rows[0]
     for buffer in buffers:
@@ -157,7 +163,8 @@ def _check_vector(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target:
         raise DTypeError(f"the operands of {row.name} have several dtypes", found=", ".join(map(str, buffers)))
     instruction = row.instruction
     assert instruction is not None
-    tiles = [name for name, kind in zip((*instruction.inputs, "dst"), kinds, strict=True) if kind in buffers]
+    names = (*(instruction.inputs if inputs is None else inputs), "dst")
+    tiles = [name for name, kind in zip(names, kinds, strict=True) if kind in buffers]
     for name, buffer in zip(tiles, buffers, strict=True):
         column = (name == "vector" and row.rule == "row_expand") or (name == "dst" and row.rule in _OF_ROWS)
         if buffer.is_column_vector and not column:
@@ -228,6 +235,13 @@ def _check_move(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target: T
     _agree(rows[0], [source.valid, result.valid])
     if pair == (Space.VEC, Space.VEC) and source.is_column_vector:
         raise LayoutError("a move within Vec takes rows", found=str(source))
+
+
+def _check_counting(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target: Target) -> None:
+    scratch, result = buffers
+    _check_vector(rows, [kinds[0], result], [result], target, ("scalar",))
+    if scratch.space is not Space.VEC or scratch.dtype != FP32:
+        raise DTypeError("the scratch of ci has floats in Vec", found=str(scratch))
 
 
 def _check_matmul(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], target: Target) -> None:
@@ -319,6 +333,7 @@ def _check_predicate(rows: _Rows, kinds: Kinds, buffers: list[TileBufType], targ
 
 
 _CHECKS = {
+    "ci": _check_counting,
     "compare": _check_predicate,
     "select": _check_predicate,
     "fillpad": _check_fillpad,

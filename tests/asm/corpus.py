@@ -83,7 +83,8 @@ def _full(kernel: Kernel, row: Operator, dtype: DType) -> None:
 
 
 def _ci(kernel: Kernel, row: Operator, dtype: DType) -> None:
-    kernel.run("tci", [kernel.constant(_value(dtype), dtype.signless)], dtype, (1, COLUMNS))
+    scratch = kernel.tile(Space.VEC, FP32, (1, 448 if dtype.bytes == 2 else 192))
+    kernel.run("tci", [kernel.constant(_value(dtype), dtype.signless), scratch], dtype, (1, COLUMNS))
 
 
 def _row_reduction(kernel: Kernel, row: Operator, dtype: DType) -> None:

@@ -201,6 +201,8 @@ def _work(found: re.Match[str], tiles: dict[str, Tile], divisors: Mapping[str, i
             yield "a part of single bytes"
     if name == "tci" and (result.shape[0] != 1 or result.shape[1] == 1 or result.dtype not in ("i16", "i32")):
         yield "no such counting"
+    if name == "tci" and target == "a2a3" and (not given or given[0].bytes < (1792 if result.dtype == "i16" else 768)):
+        yield "no room to count in"
     if name == "ttrans":
         (rows, across), size = given[0].shape, BITS[result.dtype] // 8
         edge, unit = (32 if size == 1 else 16), 32 // size
@@ -297,7 +299,15 @@ def _alloc(name: str, address: str, loc: str, dtype: str, rows: int, columns: in
             [_alloc("%s", "%a", "vec", "bf16", 1, 16), "pto.tadd ins(%s, %s : T, T) outs(%s : T)"],
             "no such arithmetic",
         ),
-        ([_alloc("%s", "%a", "vec", "i32", 2, 16), "pto.tci ins(%c : i32) outs(%s : T)"], "no such counting"),
+        (
+            [
+                _alloc("%s", "%a", "vec", "i32", 2, 16),
+                _alloc("%t", "%b", "vec", "f32", 1, 192),
+                "pto.tci ins(%c, %t : i32, T) outs(%s : T)",
+            ],
+            "no such counting",
+        ),
+        ([_alloc("%s", "%a", "vec", "i32", 1, 16), "pto.tci ins(%c : i32) outs(%s : T)"], "no room"),
         ([_alloc("%s", "%a", "vec", "i16", 1, 16), "pto.tands ins(%s, %c : T, i16) outs(%s : T)"], "in place"),
         (
             [

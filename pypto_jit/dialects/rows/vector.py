@@ -149,7 +149,7 @@ ROWS: tuple[Operator, ...] = (
         "ci",
         (Operand("scalar", "scalar"),),
         "ci",
-        Instruction("tci", ("scalar",)),
+        Instruction("tci", ("scalar", "tmp")),
         both(frozenset({INT16, INT32})),
         "Numbers in order from the scalar on, in a tile of one row.",
         "scalar + column",

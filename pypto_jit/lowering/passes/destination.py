@@ -19,7 +19,14 @@ from pypto_jit.lowering.attributes import number
 from pypto_jit.lowering.buffers import STATIC, Buffers, Extents, TileRef
 from pypto_jit.lowering.elements import ELEMENT_OPERATIONS, Elements
 from pypto_jit.lowering.emitter import Emitter
-from pypto_jit.lowering.layouts import as_column, buffer_type, lies_consecutively, transpose_scratch, transposed
+from pypto_jit.lowering.layouts import (
+    as_column,
+    buffer_type,
+    counting_scratch,
+    lies_consecutively,
+    transpose_scratch,
+    transposed,
+)
 from pypto_jit.lowering.lowering import Lowering
 from pypto_jit.lowering.padding import alike
 from pypto_jit.lowering.parts import PART_OPERATIONS, Parts
@@ -138,9 +145,11 @@ class _Conversion:
         if node.row.name == "sel":
             # The address of a row of bits: 4-byte elements, whatever is selected (ptoas v0.57).
             return self._buffers.allocate(buffer_type(_ONE_UNIT, self._target))
+        if node.row.rule == "ci":
+            return self._buffers.allocate(counting_scratch(self._buffers.physical(node.results[0])))
         if node.row.rule == "transpose":
-            kinds = [self._buffers.physical(value) for value in (node.operands[0], node.results[0])]
-            return self._buffers.allocate(transpose_scratch(*kinds, self._target))
+            source, goal = (self._buffers.physical(value) for value in (node.operands[0], node.results[0]))
+            return self._buffers.allocate(transpose_scratch(source, goal, self._target))
         # Of a tile and a scalar the selection's scratch is about the values, not the bits.
         source = self._buffers.ref(node.operands[1 if node.row.rule == "select" else 0])
         return self._buffers.allocate(source.type, source.extents)
