@@ -233,3 +233,29 @@ def test_dimensions_of_one_are_reduced_along_long_rows():
 
     x = torch.randint(-9, 9, (1, 1, 20011), dtype=torch.int32)
     _check(kernel, [x], x, x[0, 0])
+
+
+def _whole(*shape, dtype=torch.float32):
+    return torch.randint(-9, 9, shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+
+
+@pytest.mark.parametrize(("axes", "along"), [((1, 2), 0), ((0, 2), 1)])
+def test_totals_of_what_is_computed_and_turned(axes, along):
+    x = _whole(3, 4, 5, dtype=torch.int32)
+    expected = (x | 1).transpose(*axes).cumsum(along).int()
+    _check(lambda x: pl.cumsum(pl.transpose(x | 1, *axes), along), [x], expected)
+
+
+def test_computed_tensors_turned_in_two_ways():
+    def kernel(x, y):
+        total = pl.transpose(x + 1, 0, 2) + pl.transpose(y * 2, 1, 2)
+        return total, pl.transpose(pl.transpose(x + 3, 0, 2) + pl.transpose(y * 5, 1, 2), 0, 1)
+
+    x, y = _whole(3, 4, 5), _whole(5, 3, 4)
+    turned, other = x.transpose(0, 2), y.transpose(1, 2)
+    _check(kernel, [x, y], turned + 1 + other * 2, (turned + 3 + other * 5).transpose(0, 1))
+
+
+def test_a_product_and_what_is_computed_and_turned():
+    x, y, z = _whole(4, 5, 6), _whole(4, 6, 3), _whole(3, 5, 4)
+    _check(lambda x, y, z: x @ y + pl.transpose(z * 2, 0, 2), [x, y, z], x @ y + (z * 2).transpose(0, 2))

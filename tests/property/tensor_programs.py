@@ -218,6 +218,16 @@ def _extents(numbers: random.Random) -> list[int]:
     return result
 
 
+def _reached(lines: Sequence[str]) -> list[str]:
+    """The lines but those of loops that are known to run not once: what only these write is no output."""
+    result, inside = [], False
+    for line in lines:
+        inside = line.endswith("range(0):") or (inside and line.startswith(" "))
+        if not inside:
+            result.append(line)
+    return result
+
+
 def drawn(seed: int, statements: int = 12) -> TensorProgram:
     """The function that a number stands for, of at most so many statements."""
     numbers = random.Random(seed)
@@ -233,8 +243,9 @@ def drawn(seed: int, statements: int = 12) -> TensorProgram:
     results = [name for name in computed if used.count(name) == 1] or computed[-1:]
     results += numbers.sample(computed, min(len(computed), numbers.randint(0, 2)))
     numbers.shuffle(results)
+    reached = _reached(author.lines)
     for argument in author.arguments:
-        argument.written = any(re.search(rf"\b{argument.name}\[[^]=]*\] \+?= ", line) for line in author.lines)
+        argument.written = any(re.search(rf"\b{argument.name}\[[^]=]*\] \+?= ", line) for line in reached)
         if any(NEEDS_STRIDES.search(line) for line in author.lines):
             # These need the strides when the kernel is compiled.
             argument.layout = "plain"

@@ -44,7 +44,7 @@ class Term:
         node: the operation that computes it; None where it lies in memory.
         operands: terms, and scalars.
         reduced: where it is a reduction, the iteration axes that it reduces.
-        seen_as: where it lies in memory and the kernel uses it rearranged, the rearranged values.
+        seen_as: where the kernel uses it rearranged, the rearranged values; of what it computes not the kernel's own.
         flipped: the iteration axes that run through it backwards; it then lies in memory.
     """
 
@@ -216,7 +216,7 @@ class _Builder:
             self._terms[value, axes, flipped] = term
             if node is not None:
                 heappush(self._waiting, (-node.position, len(self._terms), term))
-        if node is None and seen_as is not None:
+        if seen_as is not None and (node is None or seen_as != self._value):
             term.seen_as.append(seen_as)
         return term
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from pypto_jit._mlir import ir
 from pypto_jit.lowering.attributes import text
 from pypto_jit.lowering.tensors.extents import estimated
 from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout, Term
@@ -162,9 +163,19 @@ def turned_axis(layout: Layout, group: tuple[int, ...] | None = None) -> int | N
         if term.kind != "memory" or layout.column not in axes or axes[-1] == layout.column:
             continue
         if found not in (None, axes[-1]):
-            raise CannotFuseError(term.seen_as[-1])
+            raise CannotFuseError(_turned_as(layout, term))
         found = axes[-1]
     return found if group is None else None
+
+
+def _turned_as(layout: Layout, term: Term) -> ir.Value:
+    """The value by which a term comes to lie turned: itself rearranged, or what is computed from it."""
+    while not term.seen_as:
+        users = [user for user in layout.terms if term in user.terms]
+        if not users:
+            return term.value
+        term = users[0]
+    return term.seen_as[-1]
 
 
 def _shared_out(columns: int, total: int) -> int:
