@@ -259,3 +259,27 @@ def test_computed_tensors_turned_in_two_ways():
 def test_a_product_and_what_is_computed_and_turned():
     x, y, z = _whole(4, 5, 6), _whole(4, 6, 3), _whole(3, 5, 4)
     _check(lambda x, y, z: x @ y + pl.transpose(z * 2, 0, 2), [x, y, z], x @ y + (z * 2).transpose(0, 2))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "goal"),
+    [((1, 8), 1, (3, 8)), ((1, 8), 1, (0, 1, 8)), ((8, 1), 0, (8, 70)), ((5, 1, 7), 0, (5, 6, 7))],
+)
+def test_totals_are_written_to_wider_memory(shape, axis, goal):
+    def kernel(x):
+        wide = pl.create_tensor(goal, pl.FP32)
+        wide[:] = pl.cumsum(x, axis)
+        return wide
+
+    x = _whole(*shape)
+    _check(kernel, [x], x.cumsum(axis).expand(goal).clone())
+
+
+@pytest.mark.parametrize("columns", [(), (1,)])
+def test_a_product_of_one_column_and_an_earlier_reduction(columns):
+    def kernel(x, y, z):
+        total, place = pl.sum(z), pl.argmin(z)
+        return x @ y + total, pl.matmul(x, y, bias=place)
+
+    x, y, z = _whole(5, 17), _whole(17, *columns), torch.tensor([9.0, 3, 1, 4, 2, 8])
+    _check(kernel, [x, y, z], x @ y + 27, x @ y + 2)

@@ -228,17 +228,20 @@ def _reached(lines: Sequence[str]) -> list[str]:
     return result
 
 
+def _computed(author: Author) -> list[str]:
+    """The values that are no arguments, under no other name either: a function may return what it is given."""
+    arguments = [author.environment[argument.name] for argument in author.arguments]
+    return [name for name in author.values if not any(author.environment[name] is given for given in arguments)]
+
+
 def drawn(seed: int, statements: int = 12) -> TensorProgram:
     """The function that a number stands for, of at most so many statements."""
     numbers = random.Random(seed)
     author = Author(numbers, _extents(numbers), top=True)
     for _ in range(numbers.randint(statements // 3, statements)):
         STATEMENTS[numbers.choice(tuple(STATEMENTS))](author)
-    arguments = {argument.name for argument in author.arguments}
-    while not any(name not in arguments for name in author.values):
+    while not (computed := _computed(author)):
         _named(author)
-        arguments = {argument.name for argument in author.arguments}
-    computed = [name for name in author.values if name not in arguments]
     used = re.findall(r"\w+", " ".join(author.lines))
     results = [name for name in computed if used.count(name) == 1] or computed[-1:]
     results += numbers.sample(computed, min(len(computed), numbers.randint(0, 2)))

@@ -123,7 +123,7 @@ class CumulativeKernel:
         """What is added in a step, in the form of full tiles."""
         source = self._layout.root.terms[0]
         tile = writer.convert(step.tile(source), computing_dtype(source.type.dtype))
-        return step.spread(tile, step.whole(self._layout.root.axes))
+        return step.spread(tile, step.whole(self._layout.axes))
 
     def _zeros(self, writer: TileWriter, shape: tuple[int, int], valid: tuple[Index, Index]) -> ir.Value:
         dtype = computing_dtype(self._layout.root.type.dtype)

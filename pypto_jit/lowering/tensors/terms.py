@@ -291,6 +291,9 @@ class _Builder:
 
     def _column_axis(self, node: Node, extent: Extent, axes: Axes) -> int:
         if self._column is None:
+            if self._product is not None:
+                # Blocks of a product of a single column have no pieces of another row.
+                raise CannotFuseError(node.results[0])
             self._column = self._axis(extent)
         if self._column in axes:
             raise _ColumnTakenError(node.results[0])
