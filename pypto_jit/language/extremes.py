@@ -39,7 +39,8 @@ def place(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> T
     """
     kind = type_of(operand_of(name, tensor))
     if kind.dtype in WIDER:
-        return place(name, *widened([tensor], kind.dtype), axis, keepdims)
+        (wide,) = widened([tensor], kind.dtype)
+        return place(name, wide, axis, keepdims)
     if axis is None:
         return _flat(name, tensor, bool(keepdims))
     axes = axes_of(name, tensor, axis)
