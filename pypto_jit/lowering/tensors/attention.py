@@ -31,7 +31,7 @@ from pypto_jit.targets import FRACTAL_EDGE, Space, Target
 
 Maker = Callable[[ir.Value], Node | None]
 # Queries and keys of a piece of the scores, the first that fits on chip.
-_PIECES = ((64, 192), (64, 128), (32, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
+_PIECES = ((64, 256), (64, 192), (64, 128), (32, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
 # Tiles of scores that masking one takes: which positions differ by how much, and what selects.
 _MASKS = 3
 # A row of scores that are all -inf so far must not make its weights NaN.
@@ -178,8 +178,9 @@ def _on_chip(sides: Sequence[int], keys: int, live: int, sizes: Sequence[int], *
     )
     among = (live + _MASKS) * m * narrow_columns(m, n) if masked else 0
     return {
-        # What is summed so far, what is added, and their sum, where there are several pieces.
-        Space.VEC: (max(live * m * n, among) + (3 * m * w if n < keys or masked else 0)) * ELEMENT_BYTES,
+        # Weights are one function of the vector core. What is summed so far, what is added, and their sum, where there
+        # are several pieces, are another one.
+        Space.VEC: max(live * m * n, among, 3 * m * w if n < keys or masked else 0) * ELEMENT_BYTES,
         Space.MAT: query + key + weights + values,
         Space.LEFT: query + weights,
         Space.RIGHT: max(key, values),
