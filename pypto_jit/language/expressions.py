@@ -218,6 +218,8 @@ def axes_of(name: str, tensor: Tensor, axis: Any) -> tuple[int, ...]:
 
 # Rows that are reduced on their own before the dimensions around them.
 _LONG_ROW = 64
+# What reductions are of no elements.
+_OF_NOTHING = {"sum": 0, "prod": 1}
 
 
 def _kept(rank: int, axes: Sequence[int]) -> list[int]:
@@ -240,14 +242,16 @@ def reduce(name: str, tensor: Any, axis: Any = None, keepdims: bool = False) -> 
         check_row(f"row_{name}", kind.dtype)
     if not axes:
         return tensor
+    sides: list[Side] = [
+        1 if k in axes else side for k, side in enumerate(sides_of(tensor)) if keepdims or k not in axes
+    ]
+    if name in _OF_NOTHING and any(kind.shape[axis] == 0 for axis in axes):
+        return filled(sides, kind.dtype, _OF_NOTHING[name])
     if len(axes) > 1 and kind.rank - 1 in axes and (kind.shape[-1] >= _LONG_ROW or kind.shape[-1] == DYNAMIC):
         # Rows first: they are many, and so many blocks.
         outer = tuple(axis for axis in axes if axis != kind.rank - 1)
         reduced = reduce(name, reduce(name, tensor, -1), outer)
         return rearrange(reduced, _kept(kind.rank, axes)) if keepdims else reduced
-    sides: list[Side] = [
-        1 if k in axes else side for k, side in enumerate(sides_of(tensor)) if keepdims or k not in axes
-    ]
     return record("reduce", [tensor], {"row": name, "axes": tuple(sorted(axes))}, result, sides)
 
 

@@ -283,3 +283,10 @@ def test_a_product_of_one_column_and_an_earlier_reduction(columns):
 
     x, y, z = _whole(5, 17), _whole(17, *columns), torch.tensor([9.0, 3, 1, 4, 2, 8])
     _check(kernel, [x, y, z], x @ y + 27, x @ y + 2)
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((5, 0, 2, 17, 33), (0, 1, 3, 4)), ((0, 2, 3, 70), (0, 2)), ((3, 0), 1)])
+def test_reductions_over_several_axes_of_no_elements(shape, axes):
+    x = torch.zeros(shape)
+    expected = x.sum(axes)
+    _check(lambda x: (pl.sum(x, axes), pl.prod(x + 3, axes)), [x], expected, expected + 1)

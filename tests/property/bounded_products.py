@@ -52,7 +52,8 @@ def einsum(equation: str, *operands: Bounded) -> Bounded:
         axes = tuple(axis for axis, name in enumerate(names[0]) if name not in right)
         summed = x.sum(axes) if axes else x
         kept = "".join(name for name in names[0] if name in right)
-        return summed.seen(lambda tensor: torch.einsum(f"{kept}->{right}", tensor).clone())
+        # Of what is in memory a view, as torch gives.
+        return summed.seen(lambda tensor: torch.einsum(f"{kept}->{right}", tensor))
     x, y = joined(*operands)
     both = [name for name in names[0] if name in names[1] and name not in right]
     if not both:
