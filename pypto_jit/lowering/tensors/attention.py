@@ -176,11 +176,14 @@ def _on_chip(sides: Sequence[int], keys: int, live: int, sizes: Sequence[int], *
     query, key, weights, values = (
         count * size for count, size in zip((m * d, d * n, m * n, n * w), sizes, strict=True)
     )
-    among = (live + _MASKS) * m * narrow_columns(m, n) if masked else 0
+    # What is summed so far, what is added, and their sum, where there are several pieces.
+    sums = 3 * m * w if n < keys or masked else 0
+    # The weights are another function of the vector core than these.
+    vectors = max(live * m * n, sums)
+    if masked:
+        vectors = max(live * m * n, (live + _MASKS) * m * narrow_columns(m, n)) + sums
     return {
-        # Weights are one function of the vector core. What is summed so far, what is added, and their sum, where there
-        # are several pieces, are another one.
-        Space.VEC: max(live * m * n, among, 3 * m * w if n < keys or masked else 0) * ELEMENT_BYTES,
+        Space.VEC: vectors * ELEMENT_BYTES,
         Space.MAT: query + key + weights + values,
         Space.LEFT: query + weights,
         Space.RIGHT: max(key, values),
