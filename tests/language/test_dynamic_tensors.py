@@ -298,3 +298,17 @@ def test_short_rows_take_one_pass():
     assert (short.count("pypto.load"), short.count("pypto.exp")) == (1, 1)
     # The first piece and the others, of the maxima and of the sums; then all that is written.
     assert (long.count("pypto.load"), long.count("pypto.exp")) == (5, 3)
+
+
+@pypto.jit
+def totals(x: pl.Tensor[[pl.dynamic("N"), pl.dynamic("M"), 7], pl.FP32]):
+    return pl.sum(x, axis=(0, 1)), pl.prod(x, axis=(0, 1), keepdims=True), pl.mean(x, axis=(0, 1, 2))
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 7), (5, 0, 7), (0, 0, 7), (3, 2, 7)])
+def test_reductions_over_axes_that_may_have_no_elements(shape):
+    total, product, mean = totals(torch.full(shape, 2.0))
+    count = shape[0] * shape[1]
+    assert total.tolist() == [2.0 * count] * 7
+    assert product.tolist() == [[[2.0**count] * 7]]
+    assert mean.item() == 2.0 if count else torch.isnan(mean).item()

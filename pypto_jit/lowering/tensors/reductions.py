@@ -67,7 +67,12 @@ class ColumnKernel:
         *outer, piece = block
         places = {axis: Place(index, 1) for axis, index in zip(self._outer, outer, strict=True)}
         digits = writer.digits(step, self._steps)
-        places.update({axis: Place(digits.pop(0), 1) for axis in self._inner})
+        whole: Index = 1
+        for axis in self._inner:
+            # What turns out to have no elements has no first one either.
+            present = writer.least(1, self._extents[axis]) if isinstance(step, int) else 1
+            places[axis] = Place(digits.pop(0), present)
+            whole = writer.multiply(whole, present)
         rows: Index = 1
         row: Index = 0
         for axis in tiling.group:
@@ -81,5 +86,5 @@ class ColumnKernel:
             offset = writer.multiply(piece, tiling.columns)
             columns = writer.part(offset, tiling.columns, self._extents[layout.column])
             places[layout.column] = Place(offset, columns)
-        evaluation = Evaluation(writer, layout, tiling, places, rows, columns)
+        evaluation = Evaluation(writer, layout, tiling, places, writer.multiply(rows, whole), columns)
         return evaluation, partial.of_block(evaluation, row, layout.column in layout.reduced)
