@@ -290,3 +290,26 @@ def test_reductions_over_several_axes_of_no_elements(shape, axes):
     x = torch.zeros(shape)
     expected = x.sum(axes)
     _check(lambda x: (pl.sum(x, axes), pl.prod(x + 3, axes)), [x], expected, expected + 1)
+
+
+@pypto.jit
+def along_rows_then_across(x: pl.Tensor):
+    return (
+        pl.sum(pl.sum(x, -1), 0),
+        pl.sum(x - pl.max(x, axis=-1, keepdims=True), axis=0),
+        pl.max(pl.softmax(x), axis=0),
+        pl.sum(pl.expand(x, [3, *x.shape]), axis=(0, 1, 2)),
+    )
+
+
+@pytest.mark.parametrize("columns", [7, 256, 1000, 8193, 100_000])
+def test_rows_of_any_length_are_reduced_whole_before_they_are_reduced_across(columns):
+    x = torch.randn(5, columns, generator=torch.Generator().manual_seed(columns))
+    wide = x.double()
+    below = wide - wide.amax(-1, keepdim=True)
+    for found, expected in zip(
+        along_rows_then_across(x),
+        (wide.sum(), below.sum(0), wide.softmax(-1).amax(0), 3 * wide.sum()),
+        strict=True,
+    ):
+        torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=2e-2)

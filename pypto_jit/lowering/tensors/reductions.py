@@ -6,7 +6,7 @@ from pypto_jit._mlir import ir
 from pypto_jit.lowering.tensors.evaluation import Evaluation, Place
 from pypto_jit.lowering.tensors.extents import index_of
 from pypto_jit.lowering.tensors.partials import Partial
-from pypto_jit.lowering.tensors.terms import Layout
+from pypto_jit.lowering.tensors.terms import CannotFuseError, Layout
 from pypto_jit.lowering.tensors.tiling import Tiling, choose
 from pypto_jit.lowering.tensors.writer import Index, TileWriter
 from pypto_jit.targets import Target
@@ -17,12 +17,17 @@ class ColumnKernel:
 
     Attributes:
         tiling: its tiles.
+
+    Raises:
+        CannotFuseError: what it reduces needs whole rows, which do not fit on chip.
     """
 
     def __init__(self, layout: Layout, target: Target) -> None:
         self._layout = layout
-        tiling = choose(layout, target, whole_rows=False)
-        assert tiling is not None
+        along_rows = [t for t in layout.of_kind("reduce") if t is not layout.root and layout.column in t.reduced]
+        tiling = choose(layout, target, whole_rows=bool(along_rows))
+        if tiling is None:
+            raise CannotFuseError(along_rows[0].value)
         self.tiling: Tiling = tiling
         self._outer = [axis for axis in layout.rows if axis not in layout.reduced]
         self._inner = [axis for axis in layout.reduced if axis not in (*tiling.group, layout.column)]

@@ -118,7 +118,7 @@ def choose(layout: Layout, target: Target, whole_rows: bool) -> Tiling | None:
         columns = min(columns, TURNED_EDGE)
     elif not whole_rows and columns > CACHED_ELEMENTS:
         columns = UNKNOWN_COLUMNS if unknown else CACHED_ELEMENTS
-    if layout.reduced and layout.column is not None and layout.column not in layout.reduced:
+    if not whole_rows and layout.reduced and layout.column is not None and layout.column not in layout.reduced:
         outer = prod(extents[axis] for axis in layout.rows if axis not in layout.reduced)
         columns = _shared_out(columns, outer * extents[layout.column])
     if layout.column in layout.flipped:
