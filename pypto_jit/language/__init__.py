@@ -79,19 +79,24 @@ globals().update(FUNCTIONS)
 globals().update({name: getattr(module, name) for module in (tasks, tensors) for name in module.__all__})
 
 
+def _are_axes(given: tuple[Any, ...], axis: Any) -> bool:
+    """Whether what follows a tensor says which axes to reduce: nothing, or what might be given by keyword too."""
+    return not given or (axis is None and len(given) == 1 and isinstance(given[0], (int, tuple, list)))
+
+
 @checked
 def min(*scalars: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The smallest of scalars, known now or when the kernel runs; or of a tensor, over some axes."""
-    if len(scalars) == 1 and isinstance(scalars[0], Tensor):
-        return reduce("min", scalars[0], axis, keepdims)
+    if isinstance(scalars[0] if scalars else None, Tensor) and _are_axes(scalars[1:], axis):
+        return reduce("min", scalars[0], scalars[1] if len(scalars) == 2 else axis, keepdims)
     return fold("min", scalars)
 
 
 @checked
 def max(*scalars: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The largest of scalars, known now or when the kernel runs; or of a tensor, over some axes."""
-    if len(scalars) == 1 and isinstance(scalars[0], Tensor):
-        return reduce("max", scalars[0], axis, keepdims)
+    if isinstance(scalars[0] if scalars else None, Tensor) and _are_axes(scalars[1:], axis):
+        return reduce("max", scalars[0], scalars[1] if len(scalars) == 2 else axis, keepdims)
     return fold("max", scalars)
 
 

@@ -50,12 +50,13 @@ def subscript(x: Tensor, subscripts: Any) -> Any:
         return read(x, _element(x, entries))
     sides, order = _resolved(x, entries)
     part = _view(x, sides, order)
-    flipped = _flipped(sides, order)
-    if not flipped:
+    if not any(sides[axis].flipped for axis in order if axis is not None):
         return part
-    from pypto_jit.language.expressions import flip
+    from pypto_jit.language.expressions import flip, rearrange
 
-    return flip(part, flipped)
+    flipped = _flipped(sides, order)
+    # Of one element or none there is nothing to turn around, but it is a copy as others are.
+    return flip(part, flipped) if flipped else rearrange(part, range(len(order)))
 
 
 def assign(x: Tensor, subscripts: Any, value: Any) -> None:

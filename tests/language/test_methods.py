@@ -138,3 +138,16 @@ def test_protocols_see_that_there_is_none():
 
     x = _random(3, 4)
     assert torch.equal(kernel(x, 9), x * 4)
+
+
+@pypto.jit
+def extremes(x: pl.Tensor):
+    return pl.max(x, 1), pl.min(x, (0, 1)), pl.min(x, -1, keepdims=True)
+
+
+def test_axes_of_extremes_by_position():
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    rows, least, kept = extremes(x)
+    assert torch.equal(rows, x.amax(1))
+    assert torch.equal(least, x.amin())
+    assert torch.equal(kept, x.amin(1, keepdim=True))

@@ -216,3 +216,17 @@ def test_rows_backwards_of_any_dtype(dtype, platform):
         found = backwards(x, config=pypto.RunConfig(platform=platform))
         assert torch.equal(found, x.flip(-1))
         assert torch.equal(backwards.interpret(x), x.flip(-1))
+
+
+@pypto.jit
+def before_it_is_written(x: pl.InOut[pl.Tensor]):
+    backwards, forwards = x[0::-3], x[0:1]
+    x[:] = x + 1.0
+    return backwards, forwards
+
+
+def test_what_runs_backwards_is_a_copy_even_of_one_element():
+    for run in (before_it_is_written, before_it_is_written.interpret):
+        backwards, forwards = run(torch.arange(12.0).reshape(3, 4))
+        assert backwards.tolist() == [[0, 1, 2, 3]]
+        assert forwards.tolist() == [[1, 2, 3, 4]]
