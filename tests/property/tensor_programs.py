@@ -249,7 +249,7 @@ def drawn(seed: int, statements: int = 12) -> TensorProgram:
     reached = _reached(author.lines)
     for argument in author.arguments:
         argument.written = any(re.search(rf"\b{argument.name}\[[^]=]*\] \+?= ", line) for line in reached)
-        if any(NEEDS_STRIDES.search(line) for line in author.lines):
+        if any(NEEDS_STRIDES.search(line) for line in [*author.lines, *author.functions]):
             # These need the strides when the kernel is compiled.
             argument.layout = "plain"
     parameters = [f"{a.name}: pl.InOut[pl.Tensor]" if a.written else a.name for a in author.arguments]
