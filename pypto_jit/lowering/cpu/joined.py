@@ -89,7 +89,7 @@ def _disturbs(program: Program, instruction: Instruction, group: list[Instructio
     if any(_overlap(program, tile, acc) for tile in instruction.tiles):
         return True
     written = instruction.destination
-    operands = [each.tile(name) for each in group for name in ("lhs", "rhs")]
+    operands = [tile for each in group for tile in each.inputs]
     return isinstance(written, Tile) and any(_overlap(program, written, tile) for tile in operands)
 
 

@@ -109,6 +109,34 @@ def test_the_first_product_may_start_the_sum(again, expected):
     np.testing.assert_array_equal(out, a @ b)
 
 
+@pytest.mark.parametrize(("again", "expected"), [(False, [2]), (True, [])])
+def test_biases_are_needed_until_the_group_is_computed(again, expected):
+    """Another row of biases takes the place of the first one, which ends with the first product."""
+
+    def build(text: ModuleText) -> None:
+        a, b, out = text.tensor((32, 64), FP32), text.tensor((64, 32), FP32), text.tensor((32, 32), FP32)
+        rows, other = text.tensor((2, 32), FP32), text.tensor((32, 32), FP32)
+
+        def bias(k: int):
+            return text.operator("move", text.load(rows, [k, 0], (1, 32), space=Space.MAT), space=Space.BIAS)
+
+        lefts = [moved(text, a, [0, k], Space.LEFT) for k in (0, 32)]
+        rights = [moved(text, b, [k, 0], Space.RIGHT) for k in (0, 32)]
+        acc = text.operator("matmul_bias", lefts[0], rights[0], bias(0))
+        second = bias(1) if again else None
+        text.store(text.operator("matmul_acc", acc, lefts[1], rights[1]), out, [0, 0])
+        if second is not None:
+            text.store(text.operator("matmul_bias", lefts[0], rights[0], second), other, [0, 0])
+
+    assert joined(build) == expected
+    a, b, rows = integers(32, 64), integers(64, 32), integers(2, 32)
+    out, other = np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32)
+    assert run(build, a, b, out, rows, other) == 0
+    np.testing.assert_array_equal(out, a @ b + rows[0])
+    if again:
+        np.testing.assert_array_equal(other, a[:, :32] @ b[:32] + rows[1])
+
+
 def test_pieces_of_other_shapes_are_multiplied_one_by_one():
     def build(text: ModuleText) -> None:
         a, b, out = text.tensor((32, 48), FP32), text.tensor((48, 32), FP32), text.tensor((32, 32), FP32)
