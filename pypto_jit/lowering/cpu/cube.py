@@ -170,26 +170,21 @@ def emit_product(frame: Frame, instruction: Instruction, earlier: Sequence[Instr
         instruction: the product.
         earlier: products that it adds to, and that are computed with it (`joined.find_joined`).
     """
-    if earlier:
-        first, *others = *earlier, instruction
-        (m, k, n), bias = _begin(frame, first)
-        left, right, acc = (_buffer(frame, tile) for tile in (first.tile("lhs"), first.tile("rhs"), first.result))
-        more = [
-            Piece(_buffer(frame, each.tile("lhs")), _buffer(frame, each.tile("rhs")), _depth(frame, each))
-            for each in others
-        ]
-        accumulate = first.row.rule == "matmul_acc"
-        emit_matmul(frame.e, left, right, acc, (m, k, n), accumulate=accumulate, bias=bias, more=more)
-        return
-    extents, bias = _begin(frame, instruction)
-    tiles = instruction.tile("lhs"), instruction.tile("rhs"), instruction.result
-    left, right, acc = (_buffer(frame, tile) for tile in tiles)
-    dtype, accumulate = tiles[0].type.dtype, instruction.row.rule == "matmul_acc"
+    first, *others = *earlier, instruction
+    extents, bias = _begin(frame, first)
+    left, right = _operands(frame, first)
+    acc = _buffer(frame, first.result)
+    dtype, accumulate = first.tile("lhs").type.dtype, first.row.rule == "matmul_acc"
     if has_tiles(frame.e.cpu, dtype):
         emit_tile_product(frame.e, left, right, acc, extents, dtype, accumulate=accumulate, bias=bias)
-    else:
-        integer = dtype == INT8
-        emit_matmul(frame.e, left, right, acc, extents, integer=integer, accumulate=accumulate, bias=bias)
+        return
+    more = [Piece(*_operands(frame, each), _depth(frame, each)) for each in others]
+    integer = dtype == INT8
+    emit_matmul(frame.e, left, right, acc, extents, integer=integer, accumulate=accumulate, bias=bias, more=more)
+
+
+def _operands(frame: Frame, instruction: Instruction) -> tuple[CubeBuffer, CubeBuffer]:
+    return _buffer(frame, instruction.tile("lhs")), _buffer(frame, instruction.tile("rhs"))
 
 
 def _begin(frame: Frame, instruction: Instruction) -> tuple[tuple[Extent, Extent, Extent], ir.Value | None]:
