@@ -239,7 +239,7 @@ class ProductKernel:
         first = [writer.operator("matmul", *pair) for pair in operands(0)]
         if isinstance(whole, int) and self.depth >= whole:
             return first
-        overlap = {STAGES: ir.IntegerAttr.get(writer.types.i64, self.overlap)}
+        overlap = {STAGES: ir.IntegerAttr.get(writer.types.i64, self.overlap)} if self.overlap > 1 else None
         with writer.loop(self.depth, whole, self.depth, first, overlap) as loop:
             loop.yielded = [
                 writer.operator("matmul_acc", carried, *pair)
