@@ -8,18 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pypto_jit._mlir import ir
 from pypto_jit.dtypes import FP32, INT8, INT32, DType
-from pypto_jit.lowering.context import borrowed_context, type_table
 from pypto_jit.lowering.cpu.description import host_cpu
 from pypto_jit.lowering.cpu.joined import find_joined
-from pypto_jit.lowering.cpu.program import Program
 from pypto_jit.lowering.cpu.streams import Streams
-from pypto_jit.lowering.pipeline import lower
-from pypto_jit.lowering.tree import functions
-from pypto_jit.targets import A2A3, Space
+from pypto_jit.targets import Space
 from tests.module_text import ModuleText
-from tests.unit.lowering.cpu.test_staging import integers, mat, run
+from tests.unit.lowering.cpu.test_staging import integers, mat, planned_program, run
 
 Kernels = Callable[[ModuleText], None]
 # Without tile registers, whatever the processor here has.
@@ -28,13 +23,8 @@ CPU = replace(host_cpu(), features="")
 
 def joined(build: Kernels) -> list[int]:
     """How many products each group has, of those with several."""
-    text = ModuleText()
-    build(text)
-    with borrowed_context() as context:
-        module = ir.Module.parse(str(text), context)
-        lower(module, A2A3)
-        (function,) = functions(module.operation)
-        found = find_joined(Program(function, type_table(context)), CPU, Streams())
+    with planned_program(build) as program:
+        found = find_joined(program, CPU, Streams())
         assert found.deferred == {each for earlier in found.earlier.values() for each in earlier}
         return [1 + len(earlier) for earlier in found.earlier.values()]
 

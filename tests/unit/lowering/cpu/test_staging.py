@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -21,6 +22,18 @@ from tests.native import Kernel
 Kernels = Callable[[ModuleText], None]
 
 
+@contextmanager
+def planned_program(build: Kernels) -> Iterator[Program]:
+    """The only function of a kernel, with its buffers at addresses."""
+    text = ModuleText()
+    build(text)
+    with borrowed_context() as context:
+        module = ir.Module.parse(str(text), context)
+        lower(module, A2A3)
+        (function,) = functions(module.operation)
+        yield Program(function, type_table(context))
+
+
 def staged(build: Kernels) -> tuple[int, int]:
     """How many loads a kernel has that fill Mat, and how many of them are left out."""
     return counted(build)[:2]
@@ -28,13 +41,7 @@ def staged(build: Kernels) -> tuple[int, int]:
 
 def counted(build: Kernels) -> tuple[int, int, int]:
     """As `staged`, and how many moves into Left are left out."""
-    text = ModuleText()
-    build(text)
-    with borrowed_context() as context:
-        module = ir.Module.parse(str(text), context)
-        lower(module, A2A3)
-        (function,) = functions(module.operation)
-        program = Program(function, type_table(context))
+    with planned_program(build) as program:
         loads = [i for i in program.body.instructions() if i.row.rule == "load" and i.result.space is Space.MAT]
         found = find_staging(program)
         assert found.skipped == set(found.sources.values())

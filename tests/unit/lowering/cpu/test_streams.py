@@ -10,30 +10,22 @@ import pytest
 
 from pypto_jit._mlir import ir
 from pypto_jit.dtypes import BF16, FP32, DType
-from pypto_jit.lowering.context import borrowed_context, type_table
+from pypto_jit.lowering.context import borrowed_context
 from pypto_jit.lowering.cpu.description import host_cpu
 from pypto_jit.lowering.cpu.kernel import lower_to_cpu
-from pypto_jit.lowering.cpu.program import Program
 from pypto_jit.lowering.cpu.staging import find_staging
 from pypto_jit.lowering.cpu.streams import find_streams
 from pypto_jit.lowering.pipeline import lower
-from pypto_jit.lowering.tree import functions
 from pypto_jit.targets import A2A3, Space
 from tests.module_text import ModuleText
-from tests.unit.lowering.cpu.test_staging import integers, mat, run
+from tests.unit.lowering.cpu.test_staging import integers, mat, planned_program, run
 
 Kernels = Callable[[ModuleText], None]
 
 
 def streamed(build: Kernels) -> tuple[int, int]:
     """How many products a kernel has, and how many of them read their right operand themselves."""
-    text = ModuleText()
-    build(text)
-    with borrowed_context() as context:
-        module = ir.Module.parse(str(text), context)
-        lower(module, A2A3)
-        (function,) = functions(module.operation)
-        program = Program(function, type_table(context))
+    with planned_program(build) as program:
         products = [i for i in program.body.instructions() if i.row.rule.startswith("matmul")]
         found = find_streams(program, find_staging(program))
         assert len(found.lefts) == len(set(found.products.values())) == len(found.products)
@@ -153,13 +145,7 @@ def test_few_rows_do_without_tile_registers(rows, expected):
 
 def reductions(build: Kernels) -> int:
     """How many reductions along columns of a kernel read global memory themselves."""
-    text = ModuleText()
-    build(text)
-    with borrowed_context() as context:
-        module = ir.Module.parse(str(text), context)
-        lower(module, A2A3)
-        (function,) = functions(module.operation)
-        program = Program(function, type_table(context))
+    with planned_program(build) as program:
         return len(find_streams(program, find_staging(program)).reductions)
 
 
